@@ -1,0 +1,1 @@
+"""Benchmarks: descriptions, one file per paper."""

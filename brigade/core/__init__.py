@@ -1,0 +1,43 @@
+"""Types and protocols that everything else stands on. Imports nothing of ours."""
+
+from brigade.core.protocols import (
+    Benchmark,
+    ContinualMethod,
+    Environment,
+    Learner,
+    LossOf,
+    LossOn,
+    Policy,
+    Source,
+)
+from brigade.core.types import (
+    Array,
+    Key,
+    LearnerState,
+    Metrics,
+    Outputs,
+    TaskSequence,
+    TimeStep,
+    Trajectory,
+    View,
+)
+
+__all__ = [
+    "Array",
+    "Benchmark",
+    "ContinualMethod",
+    "Environment",
+    "Key",
+    "Learner",
+    "LearnerState",
+    "LossOf",
+    "LossOn",
+    "Metrics",
+    "Outputs",
+    "Policy",
+    "Source",
+    "TaskSequence",
+    "TimeStep",
+    "Trajectory",
+    "View",
+]

@@ -1,0 +1,179 @@
+"""What an environment, a policy, a source, a learner, a method and a benchmark promise.
+
+Everything is a pure function of its arguments, so that it can be traced once, batched with
+`vmap` and repeated from a key. `brigade.testing` checks these promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from brigade.core.types import (
+    Array,
+    Batch,
+    Carry,
+    Data,
+    Index,
+    Key,
+    LearnerState,
+    Memory,
+    Metrics,
+    Outputs,
+    Params,
+    SourceState,
+    State,
+    Task,
+    TaskSequence,
+    TimeStep,
+    Trajectory,
+    View,
+)
+
+LossOf = Callable[[Params], tuple[Array, Metrics]]
+LossOn = Callable[[Params, Batch], tuple[Array, Metrics]]
+
+
+class Environment(Protocol):
+    """A game for a fixed number of seats. Holds static shape only; the task is an argument.
+
+    It never resets itself: whoever plays decides what follows the end of a game.
+    """
+
+    @property
+    def num_agents(self) -> int: ...
+    @property
+    def num_actions(self) -> int: ...
+    @property
+    def obs_shape(self) -> tuple[int, ...]: ...
+
+    def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]: ...
+    def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]: ...
+
+
+class Policy(Protocol):
+    """A function plus parameters. Views come with any axes in front of the seats."""
+
+    def init(self, key: Key) -> Params: ...
+    def initial_carry(self, batch: tuple[int, ...]) -> Carry: ...
+    def act(
+        self, params: Params, carry: Carry, view: View, key: Key, greedy: bool = False
+    ) -> tuple[Array, Carry, dict[str, Array]]:
+        """Return actions [..., seats], the next memory and whatever a learner wants recorded."""
+        ...
+
+
+class Source(Protocol):
+    """Where experience comes from: environments on the device, host simulators, recordings."""
+
+    def start(self, key: Key, task: Task) -> SourceState: ...
+    def next(
+        self, state: SourceState, params: Params, task: Task, key: Key
+    ) -> tuple[SourceState, Trajectory]: ...
+
+
+class Learner(Protocol):
+    """An algorithm: which batches follow from experience, and the loss on one of them."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def init(self, key: Key) -> LearnerState: ...
+
+    def begin_task(self, state: LearnerState) -> LearnerState:
+        """Restart schedules, and whatever else does not outlive a task."""
+        ...
+
+    def prepare(
+        self, state: LearnerState, traj: Trajectory, key: Key
+    ) -> tuple[LearnerState, Data, Index]:
+        """Turn experience into data and [num_batches, ...] indices, so that epochs copy nothing."""
+        ...
+
+    def take(self, data: Data, index: Index) -> Batch: ...
+
+    def loss(
+        self, params: Params, state: LearnerState, batch: Batch, key: Key
+    ) -> tuple[Array, Metrics]: ...
+
+    def outputs(self, params: Params, batch: Batch) -> Outputs: ...
+
+    def apply_gradients(self, state: LearnerState, grads: Params) -> LearnerState: ...
+
+    def after_update(self, state: LearnerState, index: Index, metrics: Metrics) -> LearnerState: ...
+
+
+@dataclass(frozen=True)
+class ContinualMethod:
+    """How a learner is kept from forgetting. Every default does nothing: that is fine-tuning.
+
+    A method is one small file that overrides the hooks it needs, a frozen dataclass of its
+    settings; what it remembers is `Memory`, a pytree of its own.
+    """
+
+    # Parts of a task's budget, by name; `end_phase` is called after each.
+    phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 1.0),)
+
+    def wrap_policy(self, policy: Policy) -> Policy:
+        """Change how the learner acts, while learning and when evaluated."""
+        return policy
+
+    def init(self, params: Params, batch: Batch) -> Memory:
+        """Make the memory. `batch` shows the shapes of what `observe` and `end_phase` get."""
+        return ()
+
+    def loss(
+        self, mem: Memory, base: LossOf, params: Params, learner: Learner, key: Key
+    ) -> tuple[Array, Metrics]:
+        """Edit the loss: `base(params)` is the learner's own on the current batch."""
+        return base(params)
+
+    def edit_grads(
+        self, mem: Memory, grads: Params, params: Params, loss_on: LossOn, key: Key
+    ) -> Params:
+        """Edit the gradient: `loss_on(params, batch)` is the learner's loss on another batch."""
+        return grads
+
+    def after_update(
+        self, mem: Memory, old: Params, new: Params, grads: Params
+    ) -> tuple[Memory, Params]:
+        """Edit the parameters after the optimiser's step from `old` to `new`."""
+        return mem, new
+
+    def observe(self, mem: Memory, batch: Batch, key: Key) -> Memory:
+        """See one batch of every rollout, after it was learned from."""
+        return mem
+
+    def end_phase(
+        self,
+        mem: Memory,
+        phase: str,
+        state: LearnerState,
+        learner: Learner,
+        batch: Batch,
+        key: Key,
+    ) -> tuple[Memory, LearnerState]:
+        """A phase ended. `batch` is fresh experience of the task, not learned from."""
+        return mem, state
+
+    def acting_params(self, mem: Memory, params: Params, task_id: Array) -> Params:
+        """The parameters to act with on `task_id` when evaluated."""
+        return params
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A description: numbers and choices, no loops."""
+
+    id: str
+    summary: str
+    env: Environment
+    sequence: Callable[[int, int, int], TaskSequence]  # (seed, num_tasks, steps per task)
+    num_tasks: int
+    steps_per_task: int
+    num_seeds: int
+    eval_every: int  # updates between evaluations
+    eval_episodes: int
+    learner: str = "ippo"
+    settings: dict[str, Any] = field(default_factory=dict)  # the learner's, where not its defaults

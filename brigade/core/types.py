@@ -1,0 +1,111 @@
+"""The data that flows between the parts of Brigade.
+
+Everything here is a pytree of arrays. `seats` counts the places at the table, `T` the steps of
+a rollout, `B` the environments that run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+Array = jax.Array
+Key = jax.Array
+Metrics = dict[str, Array]
+# Opaque to everyone but their owner.
+Params: TypeAlias = Any
+Carry: TypeAlias = Any
+State: TypeAlias = Any
+Task: TypeAlias = Any
+Data: TypeAlias = Any
+Batch: TypeAlias = Any
+Index: TypeAlias = Any
+Memory: TypeAlias = Any
+SourceState: TypeAlias = Any
+
+
+class View(struct.PyTreeNode):
+    """What the seats see at one moment. Leaves [seats, ...], more axes in front when batched."""
+
+    obs: Array  # [seats, *observation]
+    avail: Array  # [seats, num_actions] bool
+    prev_action: Array  # [seats] int32, -1 before the first move
+    prev_reward: Array  # [seats] f32
+    first: Array  # [seats] bool: memory restarts here
+    active: Array  # [seats] bool: this seat moves now
+    task_id: Array  # [seats] int32: which task this is, for heads and one-hots
+    state: Any = None  # privileged: scripted partners and centralised critics only
+
+
+class TimeStep(struct.PyTreeNode):
+    """What an environment answers to one joint action."""
+
+    view: View
+    reward: Array  # [seats] f32
+    terminated: Array  # [] bool: the game is over
+    truncated: Array  # [] bool: the time limit cut it
+    info: dict[str, Array]  # fixed keys per environment, among them `score`
+
+
+class Trajectory(struct.PyTreeNode):
+    """A rollout. Leaves [T, B, ...]; `carry` and `last` are [B, ...]."""
+
+    view: View
+    action: Array  # [T, B, seats] int32
+    reward: Array  # [T, B, seats] f32
+    terminated: Array  # [T, B] bool
+    truncated: Array  # [T, B] bool
+    valid: Array  # [T, B] bool: False where a finished game was put away instead of played
+    info: dict[str, Array]
+    extras: dict[str, Array]  # what the policy returned beside the action
+    carry: Carry  # policy memory before the first step
+    last: dict[str, Array]  # the policy's extras one step past the end: bootstraps the last value
+
+
+class Outputs(NamedTuple):
+    """What a network says of a batch: importance weights and distillation need no more."""
+
+    logits: Array  # [..., num_actions]
+    value: Array | None  # [...]
+
+
+class LearnerState(struct.PyTreeNode):
+    """What a learner changes while it learns."""
+
+    params: Params
+    opt_state: Any
+    updates: Array  # int32: rollouts learned from since the task began
+    aux: Any = None  # replay, target networks
+
+
+class TaskSequence(struct.PyTreeNode):
+    """Tasks in the order they are met, as data: one compiled program serves them all."""
+
+    tasks: Task  # leaves [num_tasks, ...]
+    names: tuple[str, ...] = struct.field(pytree_node=False)
+    steps: int = struct.field(pytree_node=False)  # environment steps per task
+
+    @classmethod
+    def from_tasks(
+        cls,
+        tasks: Sequence[Task],
+        names: Sequence[str],
+        steps: int,
+        ids: Sequence[int] | None = None,
+    ) -> TaskSequence:
+        """Stack `tasks`. Their `id` becomes their place, or `ids` where a task comes back."""
+        if not tasks or len(tasks) != len(names):
+            raise ValueError(f"{len(tasks)} tasks with {len(names)} names: give one name per task")
+        numbers = jnp.asarray(range(len(tasks)) if ids is None else ids, jnp.int32)
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
+        return cls(stacked.replace(id=numbers), tuple(names), steps)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> Task:
+        return jax.tree.map(lambda leaf: leaf[index], self.tasks)

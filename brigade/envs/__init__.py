@@ -1,0 +1,1 @@
+"""Environments: one folder each, with rules, observations, tasks, pictures and the protocol."""

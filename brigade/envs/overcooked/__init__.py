@@ -1,0 +1,17 @@
+"""Overcooked: cooks who share a kitchen, as pure functions of state, action and task."""
+
+from brigade.envs.overcooked.env import Overcooked, describe
+from brigade.envs.overcooked.layouts import LAYOUTS
+from brigade.envs.overcooked.rules import EVENTS, State
+from brigade.envs.overcooked.tasks import Task, sequence_from_grids, task_from_grid
+
+__all__ = [
+    "EVENTS",
+    "LAYOUTS",
+    "Overcooked",
+    "State",
+    "Task",
+    "describe",
+    "sequence_from_grids",
+    "task_from_grid",
+]

@@ -1,0 +1,246 @@
+"""Random kitchens of a wanted size and density that obey all ten rules."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from brigade.envs.overcooked.grid import (
+    COUNTER,
+    FLOOR,
+    SEATS,
+    Grid,
+    GridError,
+    Survey,
+    survey,
+    validate,
+)
+from brigade.registry import unknown_name
+
+Seed = int | np.random.SeedSequence | Sequence[int]
+
+
+@dataclass(frozen=True)
+class KitchenSpec:
+    """What to draw: side lengths, share of blocked inner tiles and stations of each family.
+
+    Counts and density hold for the finished kitchen. Pots have the same limits as the other
+    families unless they are given their own.
+    """
+
+    min_side: int
+    max_side: int
+    density: float
+    min_stations: int = 1
+    max_stations: int = 2
+    min_pots: int | None = None
+    max_pots: int | None = None
+    max_attempts: int = 2000
+
+    def __post_init__(self) -> None:
+        """Refuse what no kitchen can fulfil."""
+        _require(self.min_side >= 4, f"min_side is {self.min_side}; it must be at least 4")
+        _check_range("side", self.min_side, self.max_side)
+        _require(0 <= self.density < 1, f"density is {self.density}; it must be in [0, 1)")
+        for name, (low, high) in {
+            "stations": (self.min_stations, self.max_stations),
+            "pots": self.count_range("P"),
+        }.items():
+            _require(low >= 1, f"min_{name} is {low}; it must be at least 1")
+            _check_range(name, low, high)
+        _require(self.max_attempts >= 1, f"max_attempts is {self.max_attempts}; at least 1 needed")
+
+    def count_range(self, station: str) -> tuple[int, int]:
+        """Fewest and most stations of a symbol."""
+        low, high = self.min_stations, self.max_stations
+        if station == "P":
+            low = low if self.min_pots is None else self.min_pots
+            high = high if self.max_pots is None else self.max_pots
+        return low, high
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def _check_range(name: str, low: int, high: int) -> None:
+    _require(high >= low, f"max_{name} is {high}; it must be at least min_{name}, which is {low}")
+
+
+def _release(side: int, density: float, pots: int, stations: int) -> KitchenSpec:
+    """A level with exact counts, which take up to a few hundred attempts in the densest one."""
+    return KitchenSpec(side, side, density, stations, stations, pots, pots, max_attempts=20_000)
+
+
+LEVELS: Mapping[str, KitchenSpec] = {
+    "1": KitchenSpec(6, 7, 0.15),
+    "2": KitchenSpec(8, 9, 0.25),
+    "3": KitchenSpec(10, 11, 0.35),
+    "extreme": KitchenSpec(12, 13, 0.45),
+    "release-1": _release(7, 0.15, pots=2, stations=1),
+    "release-2": _release(9, 0.25, pots=3, stations=1),
+    "release-3": _release(11, 0.35, pots=4, stations=2),
+    "release-extreme": _release(13, 0.45, pots=5, stations=2),
+}
+
+# The order in which a kitchen is filled.
+_STATIONS = "SPOD"
+
+
+class GenerationError(RuntimeError):
+    """No valid kitchen was found within the allowed attempts."""
+
+
+def level_spec(level: KitchenSpec | str | int) -> KitchenSpec:
+    """The spec of a named level; a spec is handed through."""
+    if isinstance(level, KitchenSpec):
+        return level
+    _require(str(level) in LEVELS, unknown_name("level", str(level), LEVELS))
+    return LEVELS[str(level)]
+
+
+def generate(spec: KitchenSpec | str | int, seed: Seed, num_agents: int = 2) -> Grid:
+    """One random kitchen that obeys all ten rules; the same seed gives the same kitchen."""
+    grid, _ = draw_kitchen(level_spec(spec), _random(_seed_sequence(seed)), num_agents)
+    return grid
+
+
+def generate_sequence(
+    spec_or_level: KitchenSpec | str | int, num: int, seed: int, num_agents: int = 2
+) -> list[Grid]:
+    """Different random kitchens; a longer sequence of the same seed begins with the same ones.
+
+    Each kitchen has a random stream of its own, keyed by seed and place in the sequence, so that
+    the sequences of neighbouring seeds have nothing in common.
+    """
+    spec = level_spec(spec_or_level)
+    _check_seed(seed)
+    kitchens: dict[Grid, None] = {}  # a dict keeps the order and finds duplicates fast
+    for index in range(num):
+        rng = _random(np.random.SeedSequence(seed, spawn_key=(index,)))
+        kitchens[_draw_new(spec, rng, num_agents, kitchens)] = None
+    return list(kitchens)
+
+
+def _draw_new(spec: KitchenSpec, rng: Random, num_agents: int, known: Mapping[Grid, None]) -> Grid:
+    for _ in range(spec.max_attempts):
+        grid, _ = draw_kitchen(spec, rng, num_agents)
+        if grid not in known:
+            return grid
+    raise GenerationError(
+        f"only {len(known)} different kitchens found for {spec}; ask for fewer or widen the spec"
+    )
+
+
+def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    words = list(seed) if isinstance(seed, Sequence) else [seed]
+    for word in words:
+        _check_seed(word)
+    return np.random.SeedSequence(words)
+
+
+def _check_seed(seed: int) -> None:
+    _require(seed >= 0, f"seed is {seed}; it must be 0 or more")
+
+
+def _random(seed: np.random.SeedSequence) -> Random:
+    """A generator with small cost per number, seeded with 128 bits.
+
+    Of its methods only random() is used here: it alone is promised to give the same numbers in
+    every Python version.
+    """
+    words = seed.generate_state(4)
+    return Random(sum(int(word) << 32 * place for place, word in enumerate(words)))
+
+
+def draw_kitchen(spec: KitchenSpec, rng: Random, num_agents: int) -> tuple[Grid, int]:
+    """A valid kitchen from a running random stream, and how many attempts it took."""
+    failures: Counter[str] = Counter()
+    for attempt in range(1, spec.max_attempts + 1):
+        try:
+            return _attempt(spec, rng, num_agents), attempt
+        except GridError as error:
+            failures[error.rule] += 1
+    rule, times = failures.most_common(1)[0]
+    raise GenerationError(
+        f"no valid kitchen for {num_agents} agents in {spec.max_attempts} attempts ({times} failed"
+        f" on {rule}) with {spec}; lower the density, widen the sides or raise max_attempts"
+    )
+
+
+def _attempt(spec: KitchenSpec, rng: Random, num_agents: int) -> Grid:
+    """Draw a kitchen once; GridError when it turns out invalid."""
+    height = _between(rng, spec.min_side, spec.max_side)
+    width = _between(rng, spec.min_side, spec.max_side)
+    inside = _inside(spec, rng, (height - 2) * (width - 2), num_agents)
+    wall = COUNTER * width
+    rows = [f"{COUNTER}{''.join(row)}{COUNTER}" for row in _chunks(inside, width - 2)]
+    grid = (wall, *rows, wall)
+    validate(grid, num_agents)
+    pruned = _prune(grid, survey(grid, num_agents))
+    _check_counts(spec, pruned)
+    return pruned
+
+
+def _chunks(tiles: list[str], size: int) -> list[list[str]]:
+    return [tiles[begin : begin + size] for begin in range(0, len(tiles), size)]
+
+
+def _inside(spec: KitchenSpec, rng: Random, size: int, num_agents: int) -> list[str]:
+    """The tiles within the border: stations, extra walls and starts on random tiles."""
+    placed = "".join(s * _between(rng, *spec.count_range(s)) for s in _STATIONS)
+    placed += COUNTER * (_target(spec, size) - len(placed)) + SEATS[:num_agents]
+    if len(placed) > size:
+        raise GridError("the inside has too few tiles", rule="room")
+    tiles = [FLOOR] * size
+    for symbol, position in zip(placed, _distinct(rng, size, len(placed)), strict=True):
+        tiles[position] = symbol
+    return tiles
+
+
+def _target(spec: KitchenSpec, size: int) -> int:
+    """How many inner tiles have to be blocked; rounded first, as .07 * 100 is more than 7."""
+    return math.ceil(round(spec.density * size, 9))
+
+
+def _between(rng: Random, low: int, high: int) -> int:
+    return low + int(rng.random() * (high - low + 1))
+
+
+def _distinct(rng: Random, size: int, num: int) -> list[int]:
+    """`num` different numbers below `size` in random order: the start of a random shuffle."""
+    numbers = list(range(size))
+    draw = rng.random
+    for place in range(num):
+        other = place + int(draw() * (size - place))
+        numbers[place], numbers[other] = numbers[other], numbers[place]
+    return numbers[:num]
+
+
+def _prune(grid: Grid, kitchen: Survey) -> Grid:
+    """Turn floor that no agent can walk to and stations that none can touch into counters."""
+    useless = (kitchen.floor | kitchen.stations) & ~(
+        kitchen.reachable | kitchen.around(kitchen.reachable)
+    )
+    rows = [list(row) for row in grid]
+    while useless:
+        row, column = kitchen.first(useless)
+        rows[row][column] = COUNTER
+        useless &= useless - 1
+    return tuple("".join(row) for row in rows)
+
+
+def _check_counts(spec: KitchenSpec, grid: Grid) -> None:
+    """Pruning must leave as many stations as the spec asks for."""
+    text = "".join(grid)
+    for station in _STATIONS:
+        if text.count(station) < spec.count_range(station)[0]:
+            raise GridError(f"too few {station} are in reach of an agent", rule="count")

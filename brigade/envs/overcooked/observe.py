@@ -1,0 +1,107 @@
+"""What a cook sees: the whole kitchen as `uint8` planes, its own place and facing first.
+
+Channels for n seats: own position, others' positions, four for own facing (up, down, right,
+left), four for each other seat in seat order, then the sixteen shared ones of `SHARED_CHANNELS`.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from brigade.core import Array
+from brigade.envs.overcooked.rules import State
+from brigade.envs.overcooked.tasks import Task
+from brigade.envs.overcooked.things import (
+    COUNTER,
+    NOTHING,
+    ONION,
+    ONION_PILE,
+    PLATE,
+    PLATE_PILE,
+    POT,
+    SERVING,
+    SOUP,
+    TOMATO,
+    TOMATO_PILE,
+    onions,
+    tomatoes,
+)
+
+SHARED_CHANNELS = (
+    "pot",
+    "counter",  # with nothing on it
+    "onion pile",
+    "tomato pile",
+    "plate pile",
+    "serving",
+    "onions in a pot that is not cooking",
+    "tomatoes in a pot that is not cooking",
+    "onions in a soup, cooking, ready or plated",
+    "tomatoes in a soup, cooking, ready or plated",
+    "cooking steps left",
+    "soup ready, in a pot or plated",
+    "plates",
+    "onions",
+    "tomatoes",
+    "urgency",
+)
+URGENT_STEPS = 40
+
+
+def num_channels(num_agents: int) -> int:
+    """18 + 4n: two positions, four facings per seat, sixteen shared."""
+    return 2 + 4 * num_agents + len(SHARED_CHANNELS)
+
+
+def observe(state: State, task: Task, horizon: int) -> Array:
+    """[seats, height, width, channels] uint8."""
+    height, width = task.tile.shape
+    stands = state.cell[:, None] == jnp.arange(height * width)  # [seats, cells]
+    shared = shared_planes(state, task, stands, horizon)
+    views = [jnp.stack(own_planes(state, stands, seat) + shared, -1) for seat in range(len(stands))]
+    return jnp.stack(views).reshape(len(stands), height, width, -1)
+
+
+def own_planes(state: State, stands: Array, seat: int) -> list[Array]:
+    """Positions and facings as `seat` sees them: itself first."""
+    others = [other for other in range(len(stands)) if other != seat]
+    elsewhere = stands[jnp.array(others)].any(0) if others else jnp.zeros_like(stands[0])
+    positions = [stands[seat], elsewhere]
+    facings = [
+        stands[cook] & (state.facing[cook] == direction)
+        for cook in (seat, *others)
+        for direction in range(4)
+    ]
+    return [plane.astype(jnp.uint8) for plane in positions + facings]
+
+
+def shared_planes(state: State, task: Task, stands: Array, horizon: int) -> list[Array]:
+    """The sixteen planes of `SHARED_CHANNELS`, each [cells] uint8."""
+    tile = task.tile.reshape(-1)
+    in_hand = jnp.sum(stands * state.held[:, None], axis=0, dtype=jnp.uint8)
+    thing = state.counter + in_hand  # nobody stands on a counter
+    plated = thing >= SOUP
+    cooking = state.tick > 0
+    waiting = jnp.where(cooking, 0, state.pot)
+    soup = jnp.where(cooking, state.pot, jnp.where(plated, thing, 0))
+    ready = cooking & (state.tick == task.cook_time)
+    urgent = horizon - state.time < URGENT_STEPS
+    planes = [
+        tile == POT,
+        (tile == COUNTER) & (state.counter == NOTHING),
+        tile == ONION_PILE,
+        tile == TOMATO_PILE,
+        tile == PLATE_PILE,
+        tile == SERVING,
+        onions(waiting),
+        tomatoes(waiting),
+        onions(soup),
+        tomatoes(soup),
+        jnp.where(cooking, task.cook_time - state.tick, 0),
+        ready | plated,
+        thing == PLATE,
+        thing == ONION,
+        thing == TOMATO,
+        jnp.broadcast_to(urgent, tile.shape),
+    ]
+    return [plane.astype(jnp.uint8) for plane in planes]

@@ -1,0 +1,126 @@
+"""Pictures of kitchens, and films of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from PIL import Image
+
+from brigade.envs.overcooked import rules, sprites
+from brigade.envs.overcooked.rules import State
+from brigade.envs.overcooked.tasks import Task, task_from_grid
+from brigade.envs.overcooked.things import FLOOR, POT, UP
+
+UNCHANGED = 255  # the last of a GIF's 256 colours stands for pixels that stay as they were
+EXACT_COLOURS = 32  # floor, wood and other flat areas
+PALETTE_FRAMES = 48  # so many frames, spread over the film, show all its colours
+LAST_FRAME_MS = 1000
+
+
+def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
+    """RGB uint8 [height * tile_px, width * tile_px, 3] of a single kitchen."""
+    tile = np.asarray(task.tile)
+    if tile.ndim != 2 or np.ndim(state.cell) != 1:
+        raise ValueError("render draws one kitchen; take one of a batch, or use render_states")
+    cook_time, width = int(task.cook_time), tile.shape[1]
+    image = background(tile.tobytes(), width, tile_px).copy()
+
+    def put(sprite: Image.Image, cell: int) -> None:
+        image.paste(sprite, (cell % width * tile_px, cell // width * tile_px), sprite)
+
+    pot, tick, counter = (np.asarray(x).tolist() for x in (state.pot, state.tick, state.counter))
+    for cell in np.flatnonzero(tile == POT).tolist():
+        put(sprites.pot_sprite(pot[cell], tick[cell], cook_time, tile_px), cell)
+    for cell in np.flatnonzero(counter).tolist():
+        put(sprites.thing_sprite(counter[cell], tile_px), cell)
+    cooks = (np.asarray(x).tolist() for x in (state.cell, state.facing, state.held))
+    for seat, (cell, facing, held) in enumerate(zip(*cooks, strict=True)):
+        put(sprites.cook_sprite(seat, facing, held, tile_px), cell)
+    return np.array(image)
+
+
+@lru_cache(maxsize=64)
+def background(tiles: bytes, width: int, tile_px: int) -> Image.Image:
+    """The kitchen without anything that changes: hand out copies only."""
+    tile = np.frombuffer(tiles, np.uint8).reshape(-1, width)
+    image = Image.new("RGB", (width * tile_px, tile.shape[0] * tile_px))
+    for (row, column), kind in np.ndenumerate(tile):
+        place = (column * tile_px, row * tile_px)
+        image.paste(sprites.tile_sprite(int(kind), (row + column) % 2, tile_px), place)
+        if kind == FLOOR and row > 0 and tile[row - 1, column] != FLOOR:
+            shadow = sprites.shadow_sprite(tile_px)
+            image.paste(shadow, place, shadow)
+    return image
+
+
+def render_grid(
+    grid_rows: str | Sequence[str], tile_px: int = 32, num_agents: int = 2
+) -> np.ndarray:
+    """A kitchen at its start, everyone facing up."""
+    task = task_from_grid(grid_rows, num_agents=num_agents)
+    return render(rules.start(task, jnp.full(num_agents, UP, jnp.int32)), task, tile_px)
+
+
+def render_states(states: State, task: Task, tile_px: int = 32) -> list[np.ndarray]:
+    """One picture per moment of `states`, whose leaves are [moments, ...]."""
+    states, task = jax.device_get((states, task))  # once, not per moment
+    leaves, structure = jax.tree.flatten(states)
+    moments = (jax.tree.unflatten(structure, moment) for moment in zip(*leaves, strict=True))
+    return [render(state, task, tile_px) for state in moments]
+
+
+def save_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: int = 8) -> None:
+    """Write a looping GIF that rests on its last frame. Equal frames in a row become one."""
+    pictures = list(frames)
+    if not pictures or fps < 1:
+        raise ValueError("a film needs at least one frame and at least one frame per second")
+    colours = shared_colours(pictures)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(colours)
+    # Without dithering, what does not move keeps its colour from frame to frame.
+    first, *rest = [
+        Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE)
+        for picture in pictures
+    ]
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        first.save(
+            draft,
+            format="GIF",
+            save_all=True,
+            append_images=rest,
+            duration=[round(100 / fps) * 10] * len(rest) + [LAST_FRAME_MS],  # in units of 10 ms
+            loop=0,
+            disposal=1,
+            palette=colours.ljust(3 * 256, b"\0"),  # given once, and not with every frame
+            transparency=UNCHANGED,
+            optimize=True,  # pixels that stay as they were become `transparency`
+        )
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def shared_colours(pictures: Sequence[np.ndarray]) -> bytes:
+    """The palette of a film: its commonest colours as they are, then the others in groups."""
+    step = max(len(pictures) // PALETTE_FRAMES, 1)
+    pixels = np.concatenate([picture.reshape(-1, 3) for picture in pictures[::step]])
+    codes, counts = np.unique(pixels @ np.array([1 << 16, 1 << 8, 1]), return_counts=True)
+    codes = codes[np.argsort(-counts, kind="stable")]
+    colours = np.stack([codes >> 16, codes >> 8, codes], axis=-1).astype(np.uint8)
+    exact, others = colours[:EXACT_COLOURS], colours[EXACT_COLOURS:]
+    entries = exact.tobytes()
+    if len(others):
+        # Each colour counts once: a small bright thing matters as much as a large counter.
+        grouped = Image.fromarray(others[None]).quantize(UNCHANGED - EXACT_COLOURS, kmeans=4)
+        entries += bytes(grouped.getpalette() or [])
+    triples = (entries[i : i + 3] for i in range(0, len(entries), 3))
+    return b"".join(dict.fromkeys(triples))  # Pillow needs each entry only once

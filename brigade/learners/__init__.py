@@ -1,0 +1,1 @@
+"""Learners: one file per algorithm family."""

@@ -1,0 +1,310 @@
+"""Independent PPO with parameters shared between the seats.
+
+The losses are plain functions of arrays; the class only says which batches follow from a rollout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+
+from brigade.core import Array, Environment, Key, LearnerState, Metrics, Outputs, Trajectory
+from brigade.nets import ActorCritic, ActorCriticPolicy
+from brigade.nets.policy import log_prob
+from brigade.registry import unknown_name
+
+TINY = 1e-8
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Defaults are the MEAL paper's, appendix B."""
+
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-4  # reached linearly at the end of every task
+    adam_eps: float = 1e-5
+    max_grad_norm: float = 1.0
+    epochs: int = 8
+    minibatches: int = 16
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    value_clip: float | None = 0.2
+    entropy_coef: float = 0.01
+    value_coef: float = 0.5
+    normalise_advantage: bool = True
+    # At the time limit the game goes on in principle: "bootstrap" keeps the value of what would
+    # have followed; "terminal" drops it, as the public releases do.
+    time_limit: Literal["bootstrap", "terminal"] = "bootstrap"
+    # Shaped rewards fade to nothing over this many environment steps of a task; None keeps them.
+    shaping_steps: float | None = 2.5e6
+    share_shaping: bool = True  # every seat earns the sum over seats, as in the paper
+    reset_optimizer: bool = False  # at task boundaries, as the release does
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "minibatches"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.shaping_steps is not None and not self.shaping_steps > 0:
+            raise ValueError(
+                f"shaping_steps is {self.shaping_steps}; use a positive number or None"
+            )
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The knobs of the MEAL paper's appendix B.1."""
+
+    encoder: Literal["mlp", "cnn"] = "mlp"
+    hidden: tuple[int, ...] = (128, 128)
+    activation: Literal["relu", "tanh"] = "relu"
+    layer_norm: bool = True
+    shared_trunk: bool = False
+    multi_head: bool = True
+    task_one_hot: Literal["none", "heads", "input"] = "heads"
+
+
+class Samples(struct.PyTreeNode):
+    """One entry per step, environment and seat: leaves [samples, ...]."""
+
+    obs: Array  # uint8
+    avail: Array
+    task_id: Array
+    action: Array
+    log_prob: Array
+    value: Array
+    advantage: Array
+    target: Array
+    weight: Array  # f32: 0 for what is not the learner's own move
+
+
+@dataclass(frozen=True)
+class PPO:
+    """Clipped policy optimisation on the learner's own seats."""
+
+    policy: ActorCriticPolicy
+    config: PPOConfig
+    updates_per_task: int  # rollouts of one task: where the learning rate reaches its end
+
+    def init(self, key: Key) -> LearnerState:
+        """Fresh parameters and optimiser."""
+        params = self.policy.init(key)
+        return LearnerState(params, self._optimizer().init(params), jnp.int32(0))
+
+    def begin_task(self, state: LearnerState) -> LearnerState:
+        """Schedules start again; the optimiser's moments go on unless asked otherwise."""
+        if self.config.reset_optimizer:
+            state = state.replace(opt_state=self._optimizer().init(state.params))
+        return state.replace(updates=jnp.int32(0))
+
+    def prepare(
+        self, state: LearnerState, traj: Trajectory, key: Key
+    ) -> tuple[LearnerState, Samples, Array]:
+        """Advantages of a rollout, then every sample once per epoch in random minibatches."""
+        cfg = self.config
+        shaping = self._shaping_weight(state.updates, traj.valid.size)
+        reward = total_reward(traj, shaping, cfg.share_shaping)
+        value = jnp.concatenate([traj.extras["value"], traj.last["value"][None]])
+        bootstraps = cfg.time_limit == "bootstrap"
+        advantage = generalised_advantage(
+            reward,
+            value,
+            traj.terminated if bootstraps else traj.terminated | traj.truncated,
+            traj.terminated | traj.truncated,
+            cfg.gamma,
+            cfg.gae_lambda,
+        )
+        own = traj.extras.get("own", True)
+        weight = (traj.valid[..., None] & traj.view.active & own).astype(jnp.float32)
+        samples = Samples(
+            obs=traj.view.obs,
+            avail=traj.view.avail,
+            task_id=traj.view.task_id,
+            action=traj.action,
+            log_prob=traj.extras["log_prob"],
+            value=traj.extras["value"],
+            advantage=advantage,
+            target=advantage + traj.extras["value"],
+            weight=weight,
+        )
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), samples)
+        index = shuffled_minibatches(key, weight.size, cfg.epochs, cfg.minibatches)
+        return state.replace(updates=state.updates + 1), flat, index
+
+    def take(self, data: Samples, index: Array) -> Samples:
+        """The samples of one minibatch."""
+        return jax.tree.map(lambda x: jnp.take(x, index, axis=0), data)
+
+    def loss(
+        self, params: Any, state: LearnerState, batch: Samples, key: Key
+    ) -> tuple[Array, Metrics]:
+        """Policy, value and entropy terms, weighted to the learner's own moves."""
+        cfg = self.config
+        out = self.outputs(params, batch)
+        assert out.value is not None
+        advantage = batch.advantage
+        if cfg.normalise_advantage:
+            advantage = normalise(advantage, batch.weight)
+        new_log_prob = log_prob(out.logits, batch.action)
+        surrogate = clipped_surrogate(new_log_prob, batch.log_prob, advantage, cfg.clip)
+        value_error = clipped_value_loss(out.value, batch.value, batch.target, cfg.value_clip)
+        policy_loss = -weighted_mean(surrogate, batch.weight)
+        value_loss = weighted_mean(value_error, batch.weight)
+        entropy = weighted_mean(categorical_entropy(out.logits), batch.weight)
+        total = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * entropy
+        approx_kl = weighted_mean(batch.log_prob - new_log_prob, batch.weight)
+        return total, {
+            "loss": total,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "approx_kl": approx_kl,
+        }
+
+    def outputs(self, params: Any, batch: Samples) -> Outputs:
+        """Logits and values of a batch."""
+        return self.policy.outputs(params, batch.obs, batch.task_id, batch.avail)
+
+    def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
+        """One Adam step at the learning rate of this point of the task."""
+        steps, opt_state = self._optimizer().update(grads, state.opt_state, state.params)
+        rate = self._learning_rate(state.updates)
+        params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
+        return state.replace(params=params, opt_state=opt_state)
+
+    def after_update(self, state: LearnerState, index: Array, metrics: Metrics) -> LearnerState:
+        """Nothing follows an update."""
+        return state
+
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(self.config.max_grad_norm),
+            optax.scale_by_adam(eps=self.config.adam_eps),
+        )
+
+    def _learning_rate(self, updates: Array) -> Array:
+        cfg = self.config
+        # `prepare` has counted the current rollout already: the first one learns at full rate.
+        done = jnp.clip((updates - 1) / self.updates_per_task, 0.0, 1.0)
+        return cfg.learning_rate + done * (cfg.final_learning_rate - cfg.learning_rate)
+
+    def _shaping_weight(self, updates: Array, steps_per_update: int) -> Array:
+        if self.config.shaping_steps is None:
+            return jnp.float32(1.0)
+        share = steps_per_update / self.config.shaping_steps
+        return jnp.clip(1.0 - updates * share, 0.0, 1.0)
+
+
+def ippo(
+    env: Environment,
+    *,
+    num_tasks: int,
+    updates_per_task: int,
+    network: NetworkConfig | None = None,
+    **settings: Any,
+) -> PPO:
+    """PPO for `env`. `settings` are fields of PPOConfig."""
+    known = {field.name for field in fields(PPOConfig)}
+    for name in settings:
+        if name not in known:
+            raise ValueError(unknown_name("PPO setting", name, known))
+    config = network or NetworkConfig()
+    net = ActorCritic(
+        num_actions=env.num_actions,
+        num_tasks=num_tasks,
+        encoder=config.encoder,
+        hidden=config.hidden,
+        activation=config.activation,
+        layer_norm=config.layer_norm,
+        shared_trunk=config.shared_trunk,
+        multi_head=config.multi_head,
+        task_one_hot=config.task_one_hot,
+    )
+    policy = ActorCriticPolicy(net, env.obs_shape)
+    return PPO(policy, PPOConfig(**settings), updates_per_task)
+
+
+def total_reward(traj: Trajectory, shaping: Array, share: bool) -> Array:
+    """[T, B, seats]: the game's reward plus what is left of the shaping."""
+    if "shaped_reward" not in traj.info:
+        return traj.reward
+    shaped = traj.info["shaped_reward"]
+    if share:
+        shaped = jnp.broadcast_to(shaped.sum(-1, keepdims=True), shaped.shape)
+    return traj.reward + shaping * shaped
+
+
+def generalised_advantage(
+    reward: Array,
+    value: Array,
+    worthless_after: Array,
+    cut_after: Array,
+    gamma: float,
+    gae_lambda: float,
+) -> Array:
+    """GAE over axis 0. `value` has one entry more than `reward`: [T + 1, B, seats].
+
+    `worthless_after` [T, B]: nothing of value follows. `cut_after` [T, B]: the next step belongs to
+    another episode, so advantages do not flow back over it.
+    """
+    follows = 1.0 - worthless_after[..., None].astype(reward.dtype)
+    flows = 1.0 - cut_after[..., None].astype(reward.dtype)
+    delta = reward + gamma * follows * value[1:] - value[:-1]
+
+    def backwards(advantage: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        delta, flows = step
+        advantage = delta + gamma * gae_lambda * flows * advantage
+        return advantage, advantage
+
+    return jax.lax.scan(backwards, jnp.zeros_like(delta[0]), (delta, flows), reverse=True)[1]
+
+
+def clipped_surrogate(
+    new_log_prob: Array, old_log_prob: Array, advantage: Array, clip: float
+) -> Array:
+    """The pessimistic of the plain and the clipped policy gain, per sample."""
+    ratio = jnp.exp(new_log_prob - old_log_prob)
+    return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage)
+
+
+def clipped_value_loss(value: Array, old_value: Array, target: Array, clip: float | None) -> Array:
+    """Half the larger of the squared errors with and without a clipped step, per sample."""
+    plain = jnp.square(value - target)
+    if clip is None:
+        return 0.5 * plain
+    near = old_value + jnp.clip(value - old_value, -clip, clip)
+    return 0.5 * jnp.maximum(plain, jnp.square(near - target))
+
+
+def categorical_entropy(logits: Array) -> Array:
+    """Entropy [...] of `logits` [..., num_actions]."""
+    log_probs = jax.nn.log_softmax(logits)
+    return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
+
+
+def weighted_mean(values: Array, weight: Array) -> Array:
+    """Mean over the entries that count; 0 when none does."""
+    return jnp.sum(values * weight) / jnp.maximum(jnp.sum(weight), 1.0)
+
+
+def normalise(values: Array, weight: Array) -> Array:
+    """Mean 0 and deviation 1 over the entries that count."""
+    centred = values - weighted_mean(values, weight)
+    return centred / (jnp.sqrt(weighted_mean(jnp.square(centred), weight)) + TINY)
+
+
+def shuffled_minibatches(key: Key, samples: int, epochs: int, minibatches: int) -> Array:
+    """[epochs * minibatches, samples / minibatches]: every sample once per epoch."""
+    if samples % minibatches:
+        raise ValueError(
+            f"{samples} samples do not divide into {minibatches} minibatches; "
+            f"change num_envs, num_steps or minibatches so that they do"
+        )
+    keys = jax.random.split(key, epochs)
+    order = jax.vmap(lambda k: jax.random.permutation(k, samples))(keys)
+    return order.reshape(epochs * minibatches, -1)

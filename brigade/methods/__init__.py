@@ -1,0 +1,1 @@
+"""Continual-learning methods: one small file each, on the hooks of `ContinualMethod`."""

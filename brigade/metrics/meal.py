@@ -1,0 +1,145 @@
+"""MEAL (000), equations 1-3: average score, forgetting and forward transfer of one run.
+
+`times` [evaluation] and `task_ends` [task] count environment steps from the start of the run,
+and a task is trained from the end of the one before it. Scores are normalised, not raw returns.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from brigade.metrics.result import (
+    Floats,
+    MetricResult,
+    as_floats,
+    check_shape,
+    mean_or_nan,
+    ratio,
+)
+
+# Step counts that went through a division (1000 / 3 * 3) still count as falling on a task's end.
+_CLOCK_SLACK = 1e-9
+# A baseline that is perfect throughout integrates to 1 only up to rounding.
+_PERFECT = 1e-9
+
+
+class _Record(NamedTuple):
+    times: Floats  # [evaluation]
+    score: Floats  # [evaluation, task]
+    starts: Floats  # [task]
+    ends: Floats  # [task]
+
+
+def average_score(score: npt.ArrayLike) -> float:
+    """MEAL eq. 1: mean over tasks at the last evaluation. `score` [evaluation, task]."""
+    return float(as_floats("score", score, "evaluation", "task")[-1].mean())
+
+
+def forgetting(
+    times: npt.ArrayLike, score: npt.ArrayLike, task_ends: npt.ArrayLike, decay: float = 2.0
+) -> MetricResult:
+    """MEAL eq. 2: relative drop since a task's end, early drops weighing more; `per_task` [task-1].
+
+    `score` [evaluation, task]. A task that ended with no positive score counts 0; a single task
+    gives nan. The release holds two other formulas; this is the paper's.
+    """
+    if not decay >= 0:
+        raise ValueError(f"decay must be zero or more, got {decay}")
+    record = _read(times, score, task_ends)
+    per_task = np.array(
+        [_task_forgetting(record, task, decay) for task in range(len(record.ends) - 1)],
+        dtype=np.float64,
+    )
+    return MetricResult(value=mean_or_nan(per_task), per_task=per_task)
+
+
+def forward_transfer(
+    times: npt.ArrayLike,
+    score: npt.ArrayLike,
+    task_ends: npt.ArrayLike,
+    baseline_times: npt.ArrayLike,
+    baseline_score: npt.ArrayLike,
+) -> MetricResult:
+    """MEAL eq. 3: gain in AUC over training alone, as a share of 1 - AUC_b; `per_task` [task].
+
+    `score` [evaluation, task], `baseline_score` [task, baseline evaluation]. AUC_b = 1 leaves no
+    share: nan, left out of the mean. AUC_b > 1 turns the sign, as the equation does. The release
+    divides by AUC_b instead.
+    """
+    record = _read(times, score, task_ends)
+    alone_times = _clock("baseline_times", baseline_times, "evaluation")
+    alone_score = as_floats("baseline_score", baseline_score, "task", "evaluation")
+    check_shape(
+        "baseline_score",
+        alone_score,
+        (len(record.ends), len(alone_times)),
+        "one row per task, one column per baseline time",
+    )
+    spans = list(zip(record.starts, record.ends, strict=True))
+    auc = np.array(
+        [
+            _mean_score(f"task {task}", record.times, record.score[:, task], start, end)
+            for task, (start, end) in enumerate(spans)
+        ]
+    )
+    alone = np.array(
+        [
+            _mean_score(f"the baseline of task {task}", alone_times, curve, 0.0, end - start)
+            for task, (curve, (start, end)) in enumerate(zip(alone_score, spans, strict=True))
+        ]
+    )
+    no_room = np.abs(1 - alone) <= _PERFECT
+    per_task = ratio(auc - alone, np.where(no_room, 0.0, 1 - alone))
+    return MetricResult(value=mean_or_nan(per_task[~no_room]), per_task=per_task)
+
+
+def _clock(name: str, values: npt.ArrayLike, axis: str) -> Floats:
+    moments = as_floats(name, values, axis)
+    if not (np.all(np.isfinite(moments)) and moments[0] >= 0 and np.all(np.diff(moments) > 0)):
+        raise ValueError(f"{name} must be finite, not negative and strictly increasing")
+    return moments
+
+
+def _read(times: npt.ArrayLike, score: npt.ArrayLike, task_ends: npt.ArrayLike) -> _Record:
+    moments = _clock("times", times, "evaluation")
+    ends = _clock("task_ends", task_ends, "task")
+    if ends[0] == 0:
+        raise ValueError("task_ends must be positive: a run starts at step 0")
+    table = as_floats("score", score, "evaluation", "task")
+    check_shape(
+        "score", table, (len(moments), len(ends)), "one row per time, one column per task end"
+    )
+    return _Record(moments, table, np.concatenate([[0.0], ends[:-1]]), ends)
+
+
+def _task_forgetting(record: _Record, task: int, decay: float) -> float:
+    start, end = record.starts[task], record.ends[task]
+    last = int(np.searchsorted(record.times, end * (1 + _CLOCK_SLACK), side="right")) - 1
+    if last < 0 or record.times[last] <= start * (1 + _CLOCK_SLACK):
+        raise ValueError(f"task {task} has no evaluation during its training ({start:g}, {end:g}]")
+    if last + 1 == len(record.times):
+        raise ValueError(f"task {task} has no evaluation after its training ended at {end:g}")
+    learned = record.score[last, task]
+    if learned <= 0:
+        return 0.0
+    drop = np.maximum(0.0, (learned - record.score[last + 1 :, task]) / learned)
+    elapsed = (record.times[last + 1 :] - end) / (record.ends[-1] - end)
+    return float(np.average(drop, weights=np.exp(-decay * elapsed)))
+
+
+def _mean_score(who: str, times: Floats, score: Floats, start: float, end: float) -> float:
+    """Return the normalised AUC: trapezoids over the evaluations in [start, end] / their span.
+
+    Evaluations may miss the two ends by up to their own spacing, but not leave more unseen.
+    """
+    inside = (times >= start * (1 - _CLOCK_SLACK)) & (times <= end * (1 + _CLOCK_SLACK))
+    seen = times[inside]
+    if len(seen) < 2:
+        raise ValueError(f"{who} needs two evaluations in [{start:g}, {end:g}], got {len(seen)}")
+    unseen = max(seen[0] - start, end - seen[-1])
+    if unseen > np.diff(seen).max() + _CLOCK_SLACK * end:
+        raise ValueError(
+            f"{who} is evaluated only from {seen[0]:g} to {seen[-1]:g} of [{start:g}, {end:g}]"
+        )
+    return float(np.trapezoid(score[inside], seen) / (seen[-1] - seen[0]))

@@ -1,0 +1,254 @@
+"""The loop around it all: tasks, phases, updates and evaluations, several seeds side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from brigade.core import (
+    Array,
+    ContinualMethod,
+    Key,
+    Learner,
+    LearnerState,
+    Metrics,
+    Source,
+    TaskSequence,
+    Trajectory,
+)
+from brigade.train.evaluate import Evaluator
+from brigade.train.update import update
+
+
+class TrainState(struct.PyTreeNode):
+    """Everything a run carries on. Leaves [seeds, ...]."""
+
+    learner: LearnerState
+    memory: Any  # the method's
+    source: Any  # the source's
+    key: Key
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of news: after an update, and again after an evaluation."""
+
+    task: int
+    update: int  # of this task, from 1; 0 before the first
+    steps: int  # environment steps of the whole run so far, per seed
+    metrics: dict[str, Array]  # means over the update, [seeds]; empty for an evaluation
+    evaluated: bool
+
+
+@dataclass
+class Record:
+    """What a run leaves behind: the evaluations, with axes [eval, task, partner, seed, episode]."""
+
+    task_names: tuple[str, ...]
+    steps_per_task: int
+    steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
+    score: list[np.ndarray] = field(default_factory=list)
+    returns: list[np.ndarray] = field(default_factory=list)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`steps` [eval], `task_ends` [task], `score` and `returns` as above."""
+        ends = self.steps_per_task * np.arange(1, len(self.task_names) + 1)
+        return {
+            "steps": np.asarray(self.steps),
+            "task_ends": ends,
+            "score": np.stack(self.score),
+            "returns": np.stack(self.returns),
+        }
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """One compiled step serves every task of every sequence of the same shape.
+
+    Seeds are a `vmap`: each has its own tasks, parameters and randomness. The index of the task
+    is an argument, not part of the program, so no task is traced twice.
+    """
+
+    source: Source
+    learner: Learner
+    method: ContinualMethod
+
+    def init(self, seeds: Sequence[int], tasks: Any) -> TrainState:
+        """Fresh parameters and memory for every seed; `tasks` leaves [seeds, num_tasks, ...]."""
+        # One seed after the other: XLA's batched QR (orthogonal weights) can block for ever on a
+        # machine with two cores.
+        states = [
+            _init(self, jax.random.key(seed), pick_task(tasks, row))
+            for row, seed in enumerate(seeds)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+
+    def begin_task(self, state: TrainState, tasks: Any, index: int) -> TrainState:
+        """Fresh games of the task; schedules start again."""
+        return _begin_task(self, state, tasks, jnp.int32(index))
+
+    def step(self, state: TrainState, tasks: Any, index: int) -> tuple[TrainState, Metrics]:
+        """Collect one rollout and learn from it. Gives `state` away: use the returned one."""
+        return _step(self, state, tasks, jnp.int32(index))
+
+    def end_phase(self, state: TrainState, tasks: Any, index: int, phase: str) -> TrainState:
+        """Let the method take stock on fresh experience."""
+        return _end_phase(self, phase, state, tasks, jnp.int32(index))
+
+    def run(
+        self,
+        sequences: Sequence[TaskSequence],
+        evaluator: Evaluator,
+        *,
+        seeds: Sequence[int],
+        updates_per_task: int,
+        eval_every: int,
+    ) -> Iterator[tuple[Progress, TrainState, Record]]:
+        """Train one sequence per seed, yielding after every update and every evaluation.
+
+        Evaluations come before the first update of the run, after every `eval_every` updates and
+        at the end of every task. The record grows in place.
+        """
+        if updates_per_task < 1 or eval_every < 1:
+            raise ValueError(
+                f"updates_per_task is {updates_per_task} and eval_every {eval_every}; "
+                "both must be at least 1"
+            )
+        tasks = stack_sequences(sequences)
+        num_tasks = len(sequences[0])
+        state = self.init(seeds, tasks)
+        steps_per_update = self.source.steps_per_rollout  # type: ignore[attr-defined]
+        record = Record(sequences[0].names, updates_per_task * steps_per_update)
+
+        def evaluate(task: int, update: int, steps: int) -> Progress:
+            keys = jnp.stack(
+                [jax.random.fold_in(jax.random.key(seed), EVALUATION + steps) for seed in seeds]
+            )
+            result = _evaluate(evaluator, state.learner.params, state.memory, tasks, keys)
+            record.steps.append(steps)
+            # [seeds, tasks, episodes] -> [tasks, partner, seeds, episodes]
+            record.score.append(np.asarray(result.score).swapaxes(0, 1)[:, None])
+            record.returns.append(np.asarray(result.returns).swapaxes(0, 1)[:, None])
+            return Progress(task, update, steps, {}, evaluated=True)
+
+        yield evaluate(0, 0, 0), state, record
+        for task in range(num_tasks):
+            state = self.begin_task(state, tasks, task)
+            ends = phase_ends(self.method, updates_per_task)
+            for number in range(1, updates_per_task + 1):
+                state, metrics = self.step(state, tasks, task)
+                steps = (task * updates_per_task + number) * steps_per_update
+                yield Progress(task, number, steps, metrics, evaluated=False), state, record
+                for phase in ends.get(number, ()):
+                    state = self.end_phase(state, tasks, task, phase)
+                if number % eval_every == 0 or number == updates_per_task:
+                    yield evaluate(task, number, steps), state, record
+
+
+# Evaluation draws from its own stream, so that evaluating more often changes no training.
+EVALUATION = 2**31
+
+
+def stack_sequences(sequences: Sequence[TaskSequence]) -> Any:
+    """Leaves [seeds, num_tasks, ...]."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *[s.tasks for s in sequences])
+
+
+def phase_ends(method: ContinualMethod, updates: int) -> dict[int, list[str]]:
+    """After which update of a task which phases end."""
+    ends: dict[int, list[str]] = {}
+    done = 0.0
+    for phase, share in method.phases:
+        done += share
+        ends.setdefault(max(1, round(done * updates)), []).append(phase)
+    return ends
+
+
+def pick_task(tasks: Any, index: Array | int) -> Any:
+    """One task out of a stack."""
+    return jax.tree.map(lambda leaf: leaf[index], tasks)
+
+
+def example_batch(trainer: Trainer, state: LearnerState, traj: Trajectory, key: Key) -> Any:
+    """One batch of a rollout that is not learned from."""
+    _, data, indices = trainer.learner.prepare(state, traj, key)
+    return trainer.learner.take(data, jax.tree.map(lambda x: x[0], indices))
+
+
+@partial(jax.jit, static_argnums=0)
+def _init(trainer: Trainer, key: Key, tasks: Any) -> TrainState:
+    key, init_key, start_key, play_key, batch_key = jax.random.split(key, 5)
+    task = pick_task(tasks, jnp.int32(0))
+    learner = trainer.learner.init(init_key)
+    source = trainer.source.start(start_key, task)
+    _, traj = trainer.source.next(source, learner.params, task, play_key)
+    batch = example_batch(trainer, learner, traj, batch_key)
+    return TrainState(learner, trainer.method.init(learner.params, batch), source, key)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def _begin_task(trainer: Trainer, state: TrainState, tasks: Any, index: Array) -> TrainState:
+    def one_seed(state: TrainState, tasks: Any) -> TrainState:
+        key, start_key = jax.random.split(state.key)
+        source = trainer.source.start(start_key, pick_task(tasks, index))
+        learner = trainer.learner.begin_task(state.learner)
+        return state.replace(learner=learner, source=source, key=key)
+
+    return jax.vmap(one_seed)(state, tasks)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def _step(
+    trainer: Trainer, state: TrainState, tasks: Any, index: Array
+) -> tuple[TrainState, Metrics]:
+    def one_seed(state: TrainState, tasks: Any) -> tuple[TrainState, Metrics]:
+        key, play_key, learn_key = jax.random.split(state.key, 3)
+        task = pick_task(tasks, index)
+        source, traj = trainer.source.next(state.source, state.learner.params, task, play_key)
+        learner, memory, metrics = update(
+            trainer.learner, trainer.method, state.learner, state.memory, traj, learn_key
+        )
+        metrics = metrics | rollout_metrics(traj)
+        return TrainState(learner, memory, source, key), metrics
+
+    return jax.vmap(one_seed)(state, tasks)
+
+
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
+def _end_phase(
+    trainer: Trainer, phase: str, state: TrainState, tasks: Any, index: Array
+) -> TrainState:
+    def one_seed(state: TrainState, tasks: Any) -> TrainState:
+        key, play_key, batch_key, method_key = jax.random.split(state.key, 4)
+        task = pick_task(tasks, index)
+        # Played aside: where the games stand is not moved, and a method that does not look at the
+        # batch pays nothing for it.
+        _, traj = trainer.source.next(state.source, state.learner.params, task, play_key)
+        batch = example_batch(trainer, state.learner, traj, batch_key)
+        memory, learner = trainer.method.end_phase(
+            state.memory, phase, state.learner, trainer.learner, batch, method_key
+        )
+        return state.replace(learner=learner, memory=memory, key=key)
+
+    return jax.vmap(one_seed)(state, tasks)
+
+
+@partial(jax.jit, static_argnums=0)
+def _evaluate(evaluator: Evaluator, params: Any, memory: Any, tasks: Any, keys: Key) -> Any:
+    return jax.vmap(evaluator)(params, memory, tasks, keys)
+
+
+def rollout_metrics(traj: Trajectory) -> Metrics:
+    """Reward per step and seat, and the mean score of the episodes that ended."""
+    ended = (traj.terminated | traj.truncated).astype(jnp.float32)
+    score = jnp.sum(traj.info["score"] * ended) / jnp.maximum(ended.sum(), 1.0)
+    played = traj.valid[..., None].astype(jnp.float32)
+    reward = jnp.sum(traj.reward * played) / jnp.maximum(played.sum() * traj.reward.shape[-1], 1.0)
+    return {"reward": reward, "score": score, "episodes": ended.sum()}

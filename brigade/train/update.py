@@ -1,0 +1,64 @@
+"""Where a learner's loss meets a continual method: every gradient passes here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from brigade.core import Array, ContinualMethod, Key, Learner, LearnerState, Metrics, Trajectory
+
+
+def update(
+    learner: Learner,
+    method: ContinualMethod,
+    state: LearnerState,
+    mem: Any,
+    traj: Trajectory,
+    key: Key,
+) -> tuple[LearnerState, Any, Metrics]:
+    """Learn from one rollout: one gradient step per index the learner prepared."""
+    prepare_key, loop_key, observe_key = jax.random.split(key, 3)
+    state, data, indices = learner.prepare(state, traj, prepare_key)
+
+    def one_step(
+        loop: tuple[LearnerState, Any], step: tuple[Any, Key]
+    ) -> tuple[tuple[LearnerState, Any], Metrics]:
+        state, mem = loop
+        index, key = step
+        state, mem, metrics = gradient_step(
+            learner, method, state, mem, learner.take(data, index), key
+        )
+        return (learner.after_update(state, index, metrics), mem), metrics
+
+    num_batches = jax.tree.leaves(indices)[0].shape[0]
+    keys = jax.random.split(loop_key, num_batches)
+    (state, mem), metrics = jax.lax.scan(one_step, (state, mem), (indices, keys))
+    seen = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    mem = method.observe(mem, seen, observe_key)
+    return state, mem, jax.tree.map(jnp.mean, metrics)
+
+
+def gradient_step(
+    learner: Learner,
+    method: ContinualMethod,
+    state: LearnerState,
+    mem: Any,
+    batch: Any,
+    key: Key,
+) -> tuple[LearnerState, Any, Metrics]:
+    """The method edits the loss, then the gradient, then the parameters."""
+    base_key, loss_key, grad_key = jax.random.split(key, 3)
+
+    def loss_on(params: Any, batch: Any) -> tuple[Array, Metrics]:
+        return learner.loss(params, state, batch, base_key)
+
+    def objective(params: Any) -> tuple[Array, Metrics]:
+        return method.loss(mem, lambda p: loss_on(p, batch), params, learner, loss_key)
+
+    grads, metrics = jax.grad(objective, has_aux=True)(state.params)
+    grads = method.edit_grads(mem, grads, state.params, loss_on, grad_key)
+    stepped = learner.apply_gradients(state, grads)
+    mem, params = method.after_update(mem, state.params, stepped.params, grads)
+    return stepped.replace(params=params), mem, metrics
