@@ -114,7 +114,8 @@ class Trainer:
         """Train one sequence per seed, yielding after every update and every evaluation.
 
         Evaluations come before the first update of the run, after every `eval_every` updates and
-        at the end of every task. The record grows in place.
+        at the end of every task. The record grows in place; the yielded state is good until the
+        generator goes on.
         """
         if updates_per_task < 1 or eval_every < 1:
             raise ValueError(

@@ -282,6 +282,7 @@ def test_a_diverged_layer_has_no_dormant_ratio() -> None:
 
 def test_adaptation_gain_compares_the_last_window_with_the_first() -> None:
     assert icrl4aht.adaptation_gain([1, 2, 3, 4, 5, 9], window=2) == pytest.approx(5.5)  # 7 - 1.5
+    assert icrl4aht.adaptation_gain([1, 2, 6], window=2) == pytest.approx(2.5)  # 4 - 1.5
 
 
 def test_the_interval_over_seeds_is_students() -> None:
@@ -357,8 +358,8 @@ def test_one_seed_has_a_mean_but_no_interval() -> None:
         (lambda: plasticity.auc_loss([[1], [2]]), "reward needs at least two steps"),
         (lambda: plasticity.auc_loss([[1, 2], [2, 3]], sigma=-1), "sigma must be zero or more"),
         (lambda: plasticity.dormant_ratio([1, 2]), r"activations must .* \[batch, unit\]"),
-        (lambda: icrl4aht.adaptation_gain([1, 2, 3], window=2), "need 4 episodes, got 3"),
-        (lambda: icrl4aht.adaptation_gain([1, 2, 3], window=0), "window must be at least 1"),
+        (lambda: icrl4aht.adaptation_gain([1, 2, 3], window=4), "from 1 to the 3 episodes, got 4"),
+        (lambda: icrl4aht.adaptation_gain([1, 2, 3], window=0), "from 1 to the 3 episodes, got 0"),
         (lambda: mean_and_interval(3.0), "values must be a full array"),
         (lambda: mean_and_interval([1, 2], axis=1), "values must have the seeds on axis 1"),
         (lambda: mean_and_interval([1, 2], confidence=95), "confidence must lie between 0 and 1"),

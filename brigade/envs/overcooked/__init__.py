@@ -2,6 +2,7 @@
 
 from brigade.envs.overcooked.env import Overcooked, describe
 from brigade.envs.overcooked.layouts import LAYOUTS
+from brigade.envs.overcooked.render import render, render_grid, render_states, save_gif
 from brigade.envs.overcooked.rules import EVENTS, State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids, task_from_grid
 
@@ -12,6 +13,10 @@ __all__ = [
     "State",
     "Task",
     "describe",
+    "render",
+    "render_grid",
+    "render_states",
+    "save_gif",
     "sequence_from_grids",
     "task_from_grid",
 ]

@@ -1,0 +1,30 @@
+# make test   sets up a virtual environment if needed, then lints, checks types and runs all tests
+# make setup  only the virtual environment, with the command .venv/bin/brigade
+# make lint   only ruff and mypy
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: setup test lint clean
+
+setup: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Brigade needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": make PYTHON=python3.12 " + "$(MAKECMDGOALS)")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Two workers: most of the time is XLA compiling, which uses one core.
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist loadscope
+
+clean:
+	rm -rf $(VENV) .cache build *.egg-info

@@ -1,0 +1,231 @@
+"""Contract tests: what every environment, policy, learner and method must keep.
+
+Brigade's own are checked with these, and an outside package can use them for its own:
+
+    from brigade.testing import check_environment
+    def test_my_game():
+        check_environment(*MyGame.example())
+
+Each function raises AssertionError with a line that says which promise is broken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from brigade.core import (
+    ContinualMethod,
+    Environment,
+    Learner,
+    Policy,
+    Source,
+    TaskSequence,
+    TimeStep,
+    Trajectory,
+    View,
+)
+from brigade.train import Evaluator, Trainer
+from brigade.train.trainer import stack_sequences
+
+MANY_STEPS = 2000  # a game that has not ended by then is taken to be endless
+
+
+def check_environment(env: Environment, sequence: TaskSequence) -> None:
+    """Shapes, purity, task as data, no resetting of its own, an end."""
+    traces = []
+
+    @jax.jit
+    def reset(key: Any, task: Any) -> tuple[Any, TimeStep]:
+        return env.reset(key, task)
+
+    @jax.jit
+    def step(key: Any, state: Any, action: Any, task: Any) -> tuple[Any, TimeStep]:
+        traces.append(1)
+        return env.step(key, state, action, task)
+
+    key = jax.random.key(0)
+    for index in range(len(sequence)):
+        task = sequence[index]
+        state, now = reset(key, task)
+        _check_time_step(env, now, task)
+        _expect(now.view.first.all(), "`first` is True for every seat after reset")
+        _expect((now.view.prev_action == -1).all(), "`prev_action` is -1 after reset")
+        action = _first_available(now.view)
+        after, then = step(key, state, action, task)
+        _check_time_step(env, then, task)
+        _expect(not then.view.first.any(), "`first` is False after a step")
+        _expect((then.view.prev_action == action).all(), "`prev_action` is the action played")
+        _expect_same_form((state, now), (after, then), "reset and step return alike trees")
+        _expect_equal(step(key, state, action, task), (after, then), "step is a pure function")
+    _expect(len(traces) == 1, f"one trace serves all tasks, not {len(traces)}")
+    _check_end(env, reset, step, sequence[0])
+
+
+def _check_time_step(env: Environment, now: TimeStep, task: Any) -> None:
+    seats, view = env.num_agents, now.view
+    shapes = {
+        "obs": (view.obs, (seats, *env.obs_shape)),
+        "avail": (view.avail, (seats, env.num_actions)),
+        "prev_action": (view.prev_action, (seats,)),
+        "prev_reward": (view.prev_reward, (seats,)),
+        "first": (view.first, (seats,)),
+        "active": (view.active, (seats,)),
+        "task_id": (view.task_id, (seats,)),
+        "reward": (now.reward, (seats,)),
+        "terminated": (now.terminated, ()),
+        "truncated": (now.truncated, ()),
+    }
+    for name, (array, shape) in shapes.items():
+        _expect(array.shape == shape, f"{name} has shape {shape}, not {array.shape}")
+    for name in ("avail", "first", "active"):
+        _expect(getattr(view, name).dtype == bool, f"{name} is bool")
+    _expect(now.reward.dtype == jnp.float32, "reward is float32")
+    _expect(view.avail.any(-1).all(), "every seat has an action it may take")
+    _expect((view.task_id == task.id).all(), "the view shows the task's id")
+    _expect("score" in now.info, "info has a score")
+
+
+def _check_end(env: Environment, reset: Any, step: Any, task: Any) -> None:
+    key = jax.random.key(1)
+    state, now = reset(key, task)
+    for _ in range(MANY_STEPS):
+        key, sub = jax.random.split(key)
+        logits = jnp.where(now.view.avail, 0.0, -jnp.inf)
+        state, now = step(sub, state, jax.random.categorical(sub, logits), task)
+        if now.terminated or now.truncated:
+            break
+    _expect(bool(now.terminated | now.truncated), f"a game ends within {MANY_STEPS} steps")
+    _expect(not now.view.first.any(), "an environment never resets itself")
+
+
+def check_policy(policy: Policy, view: View, num_actions: int) -> None:
+    """Actions of the right form that are allowed, for any axes in front; greedy without chance.
+
+    `view` is one step's, leaves [seats, ...].
+    """
+    params = policy.init(jax.random.key(0))
+    batched = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, 2, *x.shape)), view)
+    for shown, batch in ((view, ()), (batched, (3, 2))):
+        carry = policy.initial_carry(batch)
+        action, after, _ = jax.jit(policy.act)(params, carry, shown, jax.random.key(1))
+        _expect(action.shape == shown.active.shape, "one action per seat")
+        _expect(action.dtype == jnp.int32, "actions are int32")
+        _expect(bool(((action >= 0) & (action < num_actions)).all()), "actions exist")
+        _expect_same_form(carry, after, "the memory keeps its form")
+
+    def greedy(seed: int) -> Any:
+        key = jax.random.key(seed)
+        return policy.act(params, policy.initial_carry(()), view, key, greedy=True)[0]
+
+    if jax.tree.leaves(params):  # a scripted policy may always draw lots
+        _expect_equal(greedy(1), greedy(2), "a greedy policy does not depend on the key")
+
+
+def check_avail(policy: Policy, view: View, num_actions: int) -> None:
+    """With one action allowed, that one is taken."""
+    params, carry = policy.init(jax.random.key(0)), policy.initial_carry(())
+    for only in range(num_actions):
+        allowed = jnp.broadcast_to(jnp.arange(num_actions) == only, view.avail.shape)
+        action, _, _ = policy.act(params, carry, view.replace(avail=allowed), jax.random.key(only))
+        _expect(bool((action == only).all()), f"only action {only} was allowed")
+
+
+def check_learner(learner: Learner, source: Source, task: Any) -> None:
+    """A rollout becomes batches, a batch becomes a finite loss, a gradient moves the parameters."""
+    key = jax.random.key(0)
+    state = learner.init(key)
+    _, traj = jax.jit(source.next)(source.start(key, task), state.params, task, key)
+    prepared, data, indices = jax.jit(learner.prepare)(state, traj, key)
+    _expect_same_form(state, prepared, "prepare keeps the learner's state in form")
+    batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    loss_of = jax.jit(jax.value_and_grad(learner.loss, has_aux=True))
+    (loss, metrics), grads = loss_of(state.params, prepared, batch, key)
+    _expect(loss.shape == () and bool(jnp.isfinite(loss)), "the loss is one finite number")
+    _expect(all(m.shape == () for m in metrics.values()), "metrics are single numbers")
+    _expect(all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grads)), "finite gradients")
+    stepped = learner.after_update(
+        learner.apply_gradients(prepared, grads), jax.tree.map(lambda x: x[0], indices), metrics
+    )
+    _expect_same_form(state, stepped, "a gradient step keeps the learner's state in form")
+    _expect(_differs(state.params, stepped.params), "a gradient step moves the parameters")
+    logits = learner.outputs(state.params, batch).logits
+    _expect(bool(jnp.isfinite(logits).all()), "outputs are finite")
+    begun = learner.begin_task(stepped)
+    _expect_same_form(state, begun, "begin_task keeps the learner's state in form")
+    _expect(int(begun.updates) == 0, "begin_task counts updates anew")
+
+
+def check_method(
+    method: ContinualMethod, trainer: Trainer, evaluator: Evaluator, sequence: TaskSequence
+) -> None:
+    """Two tasks with every hook called: trees keep their form, numbers stay finite, runs repeat."""
+    shares = sum(share for _, share in method.phases)
+    _expect(abs(shares - 1.0) < 1e-6, f"the shares of the phases sum to 1, not {shares}")
+    _expect(
+        hash(method) == hash(method), "a method is a frozen dataclass, so that it compiles once"
+    )
+    tasks = stack_sequences([sequence])
+
+    def run() -> Any:
+        state = trainer.init([0], tasks)
+        for task in (0, 1):
+            state = trainer.begin_task(state, tasks, task)
+            for phase, _ in method.phases:
+                before = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
+                state, metrics = trainer.step(state, tasks, task)
+                _expect(
+                    all(bool(jnp.isfinite(m).all()) for m in metrics.values()), "finite metrics"
+                )
+                state = trainer.end_phase(state, tasks, task, phase)
+                _expect_same_form(before, state, "hooks keep the training state in form")
+        return state
+
+    first, second = run(), run()
+    _expect_equal(first.learner.params, second.learner.params, "a run repeats from its seed")
+    memory, params = (jax.tree.map(lambda x: x[0], t) for t in (first.memory, first.learner.params))
+    acting = method.acting_params(memory, params, jnp.int32(0))
+    _expect_same_form(params, acting, "acting_params returns parameters of the same form")
+    score = evaluator(params, memory, sequence.tasks, jax.random.key(0)).score
+    _expect(bool(jnp.isfinite(score).all()), "scores are finite")
+
+
+def check_trajectory(traj: Trajectory, num_steps: int, num_envs: int) -> None:
+    """Leaves [num_steps, num_envs, ...]; nothing ends where nothing was played."""
+    for leaf in jax.tree.leaves((traj.view, traj.action, traj.reward, traj.valid, traj.extras)):
+        _expect(leaf.shape[:2] == (num_steps, num_envs), "leaves are [num_steps, num_envs, ...]")
+    idle = ~traj.valid
+    _expect(not bool((idle & (traj.terminated | traj.truncated)).any()), "an unplayed slot ends")
+
+
+def _first_available(view: View) -> Any:
+    return view.avail.argmax(-1).astype(jnp.int32)
+
+
+def _differs(a: Any, b: Any) -> bool:
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return any(bool((x != y).any()) for x, y in pairs)
+
+
+def _expect_same_form(a: Any, b: Any, promise: str) -> None:
+    """Same tree, shapes and dtypes: what a scan needs."""
+    form_of: Any = jax.tree.structure
+    same = form_of(a) == form_of(b) and all(
+        x.shape == y.shape and x.dtype == y.dtype
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    )
+    _expect(same, promise)
+
+
+def _expect_equal(a: Any, b: Any, promise: str) -> None:
+    _expect_same_form(a, b, promise)
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    _expect(all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in pairs), promise)
+
+
+def _expect(holds: Any, promise: str) -> None:
+    if not bool(holds):
+        raise AssertionError(f"broken promise: {promise}")

@@ -1,0 +1,11 @@
+"""Shared by all tests: a persistent compilation cache, since compiling is most of their time."""
+
+import os
+from pathlib import Path
+
+import jax
+
+CACHE = Path(os.environ.get("BRIGADE_TEST_CACHE", Path(__file__).parent.parent / ".cache" / "jax"))
+
+jax.config.update("jax_compilation_cache_dir", str(CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

@@ -1,0 +1,82 @@
+"""The layout of the package: who may import whom, and what importing costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import brigade
+
+ROOT = Path(brigade.__file__).parent
+
+# Each may import itself and what stands before it in its line of `MAY_IMPORT`.
+MAY_IMPORT = {
+    "registry": set(),
+    "core": set(),
+    "metrics": set(),
+    "envs": {"core", "registry"},
+    "nets": {"core", "registry"},
+    "learners": {"core", "registry", "envs", "nets"},
+    "methods": {"core", "registry", "envs", "nets"},
+    "partners": {"core", "registry", "envs", "nets"},
+    "train": {"core", "registry", "envs", "nets", "learners", "methods", "partners"},
+    "benchmarks": {"core", "registry", "envs", "nets", "learners", "methods", "partners", "train"},
+}
+
+
+def imports(path):
+    """Parts of brigade a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            modules = [node.module or ""]
+            if node.module == "brigade":
+                modules = [f"brigade.{alias.name}" for alias in node.names]
+        for module in modules:
+            parts = module.split(".")
+            if parts[0] == "brigade" and len(parts) > 1:
+                yield parts[1]
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_imports_point_one_way(part):
+    folder = ROOT / part
+    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [ROOT / f"{part}.py"]
+    assert files
+    for file in files:
+        wrong = set(imports(file)) - MAY_IMPORT[part] - {part}
+        assert not wrong, f"{file.relative_to(ROOT)} imports {wrong}"
+
+
+def test_every_folder_has_its_place_in_the_order():
+    folders = {p.name for p in ROOT.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    assert folders <= set(MAY_IMPORT)
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_importing_and_listing_load_nothing_heavy():
+    code = (
+        "import sys, brigade; brigade.names('envs'); brigade.names('benchmarks');"
+        "print([m for m in ('jax', 'flax', 'brigade.envs') if m in sys.modules])"
+    )
+    assert run(code) == "[]"
+
+
+def test_importing_every_module_makes_no_array():
+    """No array means no device is set up: JAX has made no backend."""
+    code = (
+        "import pkgutil, importlib, brigade;"
+        "names = [m.name for m in pkgutil.walk_packages(brigade.__path__, 'brigade.')];"
+        "[importlib.import_module(n) for n in names];"
+        "from jax._src import xla_bridge; print(len(names) > 20, xla_bridge._backends)"
+    )
+    assert run(code) == "True {}"

@@ -1,0 +1,204 @@
+"""Losses and advantages against numbers worked by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
+
+from brigade.learners.ppo import (
+    PPOConfig,
+    categorical_entropy,
+    clipped_surrogate,
+    clipped_value_loss,
+    generalised_advantage,
+    ippo,
+    normalise,
+    shuffled_minibatches,
+    total_reward,
+    weighted_mean,
+)
+from brigade.train import DeviceSource
+
+
+def column(*numbers):
+    """[T, B=1, seats=1]."""
+    return jnp.array(numbers, jnp.float32).reshape(-1, 1, 1)
+
+
+def flags(*numbers):
+    return jnp.array(numbers, bool).reshape(-1, 1)
+
+
+def advantages(terminated, cut):
+    """Rewards 1, 2, 3; values 10, 20, 30, then 40; gamma 0.5, lambda 0.5."""
+    return generalised_advantage(
+        column(1, 2, 3), column(10, 20, 30, 40), flags(*terminated), flags(*cut), 0.5, 0.5
+    ).ravel()
+
+
+def test_advantages_of_a_running_game():
+    # deltas: 1 + 10 - 10 = 1, 2 + 15 - 20 = -3, 3 + 20 - 30 = -7
+    # advantages: -7; -3 - 7/4 = -4.75; 1 - 4.75/4 = -0.1875
+    np.testing.assert_allclose(advantages([0, 0, 0], [0, 0, 0]), [-0.1875, -4.75, -7.0])
+
+
+def test_nothing_follows_the_end_of_a_game():
+    # The second step ends it: delta 2 - 20 = -18; the third belongs to another game.
+    np.testing.assert_allclose(advantages([0, 1, 0], [0, 1, 0]), [1 - 18 / 4, -18.0, -7.0])
+
+
+def test_a_time_limit_keeps_the_value_of_what_would_have_followed():
+    # Cut but not worthless: delta 2 + 15 - 20 = -3, and no advantage flows back over it.
+    np.testing.assert_allclose(advantages([0, 0, 0], [0, 1, 0]), [1 - 3 / 4, -3.0, -7.0])
+
+
+@pytest.mark.parametrize(
+    ("new", "advantage", "expected"),
+    [
+        (1.1, 2.0, 2.2),  # inside the clip
+        (1.5, 2.0, 2.4),  # gain capped at 1.2
+        (0.5, 2.0, 1.0),  # a loss of gain is never capped
+        (1.5, -2.0, -3.0),  # nor is harm
+        (0.5, -2.0, -1.6),  # avoided harm is capped at 0.8
+    ],
+)
+def test_the_surrogate_is_pessimistic(new, advantage, expected):
+    got = clipped_surrogate(jnp.log(new), jnp.log(1.0), jnp.float32(advantage), 0.2)
+    assert float(got) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_value_loss_takes_the_larger_error():
+    # Old 1.0, new 2.0, target 2.5: clipped to 1.2, error 1.3; plain error 0.5. Half of 1.69.
+    got = clipped_value_loss(jnp.float32(2.0), jnp.float32(1.0), jnp.float32(2.5), 0.2)
+    assert float(got) == pytest.approx(0.5 * 1.69, rel=1e-6)
+    plain = clipped_value_loss(jnp.float32(2.0), jnp.float32(1.0), jnp.float32(2.5), None)
+    assert float(plain) == pytest.approx(0.125)
+
+
+def test_entropy_of_a_known_distribution():
+    # probabilities 1/2, 1/4, 1/4: 0.5 ln 2 + 2 * 0.25 ln 4 = 1.5 ln 2
+    logits = jnp.log(jnp.array([0.5, 0.25, 0.25]))
+    assert float(categorical_entropy(logits)) == pytest.approx(1.5 * np.log(2), rel=1e-6)
+
+
+def test_weights_leave_samples_out():
+    values, weight = jnp.array([1.0, 3.0, 100.0]), jnp.array([1.0, 1.0, 0.0])
+    assert float(weighted_mean(values, weight)) == 2.0
+    np.testing.assert_allclose(normalise(values, weight)[:2], [-1.0, 1.0], rtol=1e-6)
+    assert float(weighted_mean(values, jnp.zeros(3))) == 0.0
+
+
+def test_every_sample_comes_once_per_epoch():
+    index = shuffled_minibatches(jax.random.key(0), 12, epochs=3, minibatches=4)
+    assert index.shape == (12, 3)
+    for epoch in np.asarray(index).reshape(3, 12):
+        assert sorted(epoch) == list(range(12))
+    assert not np.array_equal(np.sort(index[0]), np.sort(index[4]))
+
+
+def test_minibatches_that_do_not_divide_are_refused():
+    with pytest.raises(ValueError, match="10 samples do not divide into 4 minibatches"):
+        shuffled_minibatches(jax.random.key(0), 10, 1, 4)
+
+
+def test_a_setting_with_a_typo_names_the_nearest():
+    env, _ = example()
+    with pytest.raises(ValueError, match="did you mean 'entropy_coef'"):
+        ippo(env, num_tasks=1, updates_per_task=1, entropy_coeff=0.1)
+
+
+@pytest.mark.parametrize("settings", [{"epochs": 0}, {"minibatches": -1}, {"shaping_steps": 0.0}])
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(ValueError, match=r"must be|positive"):
+        PPOConfig(**settings)
+
+
+@pytest.fixture(scope="module")
+def rollout():
+    env, sequence = example()
+    learner = make_learner(env)
+    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
+    state = learner.init(jax.random.key(0))
+    loop = source.start(jax.random.key(1), sequence[0])
+    _, traj = jax.jit(source.next)(loop, state.params, sequence[0], jax.random.key(2))
+    return env, state, traj
+
+
+def test_shaping_is_summed_over_seats_or_kept_apart(rollout):
+    _, _, traj = rollout
+    shaped = jnp.zeros_like(traj.reward).at[0, 0].set(jnp.array([3.0, 5.0]))
+    traj = traj.replace(info=traj.info | {"shaped_reward": shaped}, reward=traj.reward * 0)
+    assert total_reward(traj, jnp.float32(0.5), share=True)[0, 0].tolist() == [4.0, 4.0]
+    assert total_reward(traj, jnp.float32(0.5), share=False)[0, 0].tolist() == [1.5, 2.5]
+
+
+def test_shaping_fades_over_the_steps_of_a_task(rollout):
+    env, state, traj = rollout
+    steps = NUM_ENVS * NUM_STEPS
+    learner = make_learner(env, shaping_steps=4.0 * steps)
+    traj = traj.replace(
+        info=traj.info | {"shaped_reward": jnp.ones_like(traj.reward)},
+        reward=traj.reward * 0,
+        extras=traj.extras | {"value": traj.extras["value"] * 0},
+        last={"value": traj.last["value"] * 0},
+    )
+
+    def last_advantage(updates):
+        """At the last step the advantage is the reward: two seats' shaping."""
+        _, data, _ = learner.prepare(
+            state.replace(updates=jnp.int32(updates)), traj, jax.random.key(0)
+        )
+        return float(data.advantage[-1])
+
+    assert [last_advantage(u) for u in (0, 1, 2, 4, 9)] == [2.0, 1.5, 1.0, 0.0, 0.0]
+
+
+def test_the_learning_rate_falls_to_its_end_within_a_task(rollout):
+    env, state, _ = rollout
+    learner = make_learner(env, learning_rate=1.0, final_learning_rate=0.0)  # 4 updates per task
+    ones = jax.tree.map(jnp.ones_like, state.params)
+
+    def step_size(updates):
+        after = learner.apply_gradients(state.replace(updates=jnp.int32(updates)), ones)
+        moved = jax.tree.map(lambda a, b: jnp.abs(a - b).max(), state.params, after.params)
+        return float(max(jax.tree.leaves(moved)))
+
+    first = step_size(1)
+    assert first > 0
+    assert [step_size(u) / first for u in (2, 3, 4, 5)] == pytest.approx([0.75, 0.5, 0.25, 0.0])
+
+
+def test_the_gradient_is_clipped_by_its_norm(rollout):
+    """Adam forgets scale, so two gradients beyond the limit give the same step."""
+    env, state, _ = rollout
+    learner = make_learner(env)
+    big = jax.tree.map(lambda p: jnp.full_like(p, 1e3), state.params)
+    bigger = jax.tree.map(lambda p: jnp.full_like(p, 1e4), state.params)
+    a = learner.apply_gradients(state.replace(updates=jnp.int32(1)), big)
+    b = learner.apply_gradients(state.replace(updates=jnp.int32(1)), bigger)
+    moments = [jax.tree.leaves(s.opt_state) for s in (a, b)]
+    for x, y in zip(*moments, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4)
+
+
+def test_the_optimiser_is_carried_over_a_boundary_unless_asked(rollout):
+    env, state, _ = rollout
+    ones = jax.tree.map(jnp.ones_like, state.params)
+    for reset, steps_counted in ((False, 1), (True, 0)):
+        learner = make_learner(env, reset_optimizer=reset)
+        stepped = learner.apply_gradients(state.replace(updates=jnp.int32(1)), ones)
+        begun = learner.begin_task(stepped)
+        assert int(begun.opt_state[1].count) == steps_counted
+
+
+def test_the_time_limit_can_count_as_the_end(rollout):
+    env, state, traj = rollout
+    bootstrap, terminal = make_learner(env), make_learner(env, time_limit="terminal")
+    assert bool(traj.truncated[-1].all())  # the rollout is as long as a game
+    last = {"value": jnp.full_like(traj.last["value"], 100.0)}
+    traj = traj.replace(last=last)
+    key = jax.random.key(0)
+    a = bootstrap.prepare(state, traj, key)[1].advantage[-1]
+    b = terminal.prepare(state, traj, key)[1].advantage[-1]
+    assert float(a - b) == pytest.approx(0.99 * 100.0, rel=1e-5)

@@ -1,0 +1,374 @@
+"""Collecting, updating, the loop over tasks, seats and evaluation."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import struct
+from support.parts import EPISODES, NUM_ENVS, NUM_STEPS, example, make_learner, make_trainer
+
+from brigade.core import ContinualMethod, TaskSequence, TimeStep, View
+from brigade.envs.overcooked import Overcooked, sequence_from_grids
+from brigade.envs.overcooked.generate import generate_sequence
+from brigade.partners import SeatedPolicy, Stay
+from brigade.train import DeviceSource, Trainer
+from brigade.train.trainer import _step, phase_ends, stack_sequences
+
+
+class CountTask(struct.PyTreeNode):
+    id: jax.Array
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Counts its steps; the observation is the count. Ends or is cut after `length`."""
+
+    length: int
+    cut: bool
+    num_agents: ClassVar[int] = 1
+    num_actions: ClassVar[int] = 2
+    obs_shape: ClassVar[tuple[int, ...]] = (1,)
+
+    def reset(self, key, task):
+        return jnp.int32(0), self._now(jnp.int32(0), task)
+
+    def step(self, key, state, action, task):
+        return state + 1, self._now(state + 1, task)
+
+    def _now(self, count, task):
+        done = count >= self.length
+        view = View(
+            obs=count[None, None],
+            avail=jnp.ones((1, 2), bool),
+            prev_action=jnp.full(1, -1, jnp.int32),
+            prev_reward=jnp.zeros(1),
+            first=count[None] == 0,
+            active=jnp.ones(1, bool),
+            task_id=task.id[None],
+        )
+        reward = count[None].astype(jnp.float32)
+        return TimeStep(view, reward, done & (not self.cut), done & self.cut, {"score": count / 10})
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """A policy whose recorded value is what it sees."""
+
+    def init(self, key):
+        return ()
+
+    def initial_carry(self, batch):
+        return jnp.zeros(batch, jnp.int32)
+
+    def act(self, params, carry, view, key, greedy=False):
+        return view.obs[..., 0] * 0, carry + 1, {"value": view.obs[..., 0].astype(jnp.float32)}
+
+
+def play(env, num_steps, rollouts=1):
+    source = DeviceSource(env, Watcher(), 2, num_steps)
+    task = CountTask(jnp.int32(0))
+    loop = source.start(jax.random.key(0), task)
+    out = []
+    for number in range(rollouts):
+        loop, traj = source.next(loop, (), task, jax.random.key(number))
+        out.append(traj)
+    return out
+
+
+def seen(traj):
+    return traj.view.obs[:, 0, 0, 0].tolist()
+
+
+def test_a_game_that_is_over_starts_again_at_once():
+    (traj,) = play(Counter(3, cut=False), 7)
+    assert seen(traj) == [0, 1, 2, 0, 1, 2, 0]
+    assert traj.terminated[:, 0].tolist() == [False, False, True] * 2 + [False]
+    assert traj.valid.all()
+
+
+def test_a_game_cut_inside_a_rollout_is_looked_at_once_more():
+    """The slot after the cut shows the last view, for its value, and is not counted."""
+    (traj,) = play(Counter(3, cut=True), 7)
+    assert seen(traj) == [0, 1, 2, 3, 0, 1, 2]
+    assert traj.valid[:, 0].tolist() == [True, True, True, False, True, True, True]
+    assert traj.truncated[:, 0].tolist() == [False, False, True, False, False, False, True]
+    assert traj.extras["value"][3, 0, 0] == 3.0
+    assert traj.last["value"][0, 0] == 3.0
+
+
+def test_rollouts_as_long_as_games_waste_nothing():
+    first, second = play(Counter(4, cut=True), 4, rollouts=2)
+    assert seen(first) == seen(second) == [0, 1, 2, 3]
+    assert first.valid.all()
+    assert second.valid.all()
+    assert first.last["value"][0, 0] == 4.0
+
+
+def test_games_go_on_over_the_end_of_a_rollout():
+    first, second = play(Counter(5, cut=True), 3, rollouts=2)
+    assert seen(first) == [0, 1, 2]
+    assert seen(second) == [3, 4, 5]
+    assert second.valid[:, 0].tolist() == [True, True, False]
+
+
+@pytest.fixture(scope="module")
+def parts():
+    env, sequence = example()
+    learner = make_learner(env)
+    trainer, evaluator = make_trainer(env, learner)
+    return env, sequence, learner, trainer, evaluator
+
+
+def finish(trainer, sequences, evaluator, seeds, updates=2, eval_every=1):
+    run = trainer.run(
+        sequences, evaluator, seeds=seeds, updates_per_task=updates, eval_every=eval_every
+    )
+    *_, (_, state, record) = run
+    return state, record.arrays()
+
+
+@dataclass(frozen=True)
+class Traced(Overcooked):
+    """Counts how often its step is traced."""
+
+    count: ClassVar[list[int]] = []
+
+    def step(self, key, state, action, task):
+        self.count.append(1)
+        return super().step(key, state, action, task)
+
+
+@pytest.mark.parametrize("num_tasks", [3, 12])
+def test_any_number_of_tasks_is_traced_once(num_tasks):
+    env = Traced(height=7, width=7, horizon=4)
+    grids = generate_sequence("1", num_tasks, 0)
+    sequence = sequence_from_grids(
+        grids, [str(n) for n in range(num_tasks)], steps=1, height=7, width=7
+    )
+    trainer, _ = make_trainer(env, make_learner(env, num_tasks))
+    tasks = stack_sequences([sequence])
+    state = trainer.init([0], tasks)
+    state, _ = trainer.step(trainer.begin_task(state, tasks, 0), tasks, 0)
+    Traced.count.clear()
+    programs = _step._cache_size()
+    for task in range(num_tasks):
+        state = trainer.begin_task(state, tasks, task)
+        state, _ = trainer.step(state, tasks, task)
+    assert Traced.count == []
+    assert _step._cache_size() == programs
+
+
+def test_the_record_has_its_axes(parts):
+    _, sequence, _, trainer, evaluator = parts
+    _, arrays = finish(trainer, [sequence] * 2, evaluator, seeds=[3, 4])
+    steps = NUM_ENVS * NUM_STEPS
+    assert arrays["steps"].tolist() == [steps * n for n in range(7)]
+    assert arrays["task_ends"].tolist() == [2 * steps, 4 * steps, 6 * steps]
+    assert arrays["score"].shape == (7, 3, 1, 2, EPISODES)  # eval, task, partner, seed, episode
+
+
+def test_a_seed_runs_the_same_alone_and_in_company(parts):
+    _, sequence, _, trainer, evaluator = parts
+    together, _ = finish(trainer, [sequence] * 2, evaluator, seeds=[3, 4])
+    alone, _ = finish(trainer, [sequence], evaluator, seeds=[4])
+    for a, b in zip(
+        jax.tree.leaves(together.learner.params), jax.tree.leaves(alone.learner.params), strict=True
+    ):
+        np.testing.assert_allclose(a[1], b[0], rtol=2e-4, atol=2e-5)
+
+
+def test_seeds_differ(parts):
+    _, sequence, _, trainer, evaluator = parts
+    state, _ = finish(trainer, [sequence] * 2, evaluator, seeds=[3, 4])
+    kernel = state.learner.params["actor_trunk"]["Hidden_0"]["Dense_0"]["kernel"]
+    assert not np.allclose(kernel[0], kernel[1])
+
+
+def test_evaluating_more_often_changes_no_training(parts):
+    _, sequence, _, trainer, evaluator = parts
+    often, _ = finish(trainer, [sequence], evaluator, seeds=[0], eval_every=1)
+    rarely, arrays = finish(trainer, [sequence], evaluator, seeds=[0], eval_every=5)
+    for a, b in zip(
+        jax.tree.leaves(often.learner.params), jax.tree.leaves(rarely.learner.params), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+    assert len(arrays["steps"]) == 1 + 3  # the start, and the end of every task
+
+
+def test_a_run_of_no_updates_is_refused(parts):
+    _, sequence, _, trainer, evaluator = parts
+    with pytest.raises(ValueError, match="at least 1"):
+        next(trainer.run([sequence], evaluator, seeds=[0], updates_per_task=0, eval_every=1))
+
+
+def test_evaluation_costs_in_proportion_to_the_tasks(parts):
+    env, _, learner, _, evaluator = parts
+    params = learner.init(jax.random.key(0)).params
+
+    def flops(num_tasks):
+        sequence = sequence_from_grids(
+            [("XXPXX", "O1.2O", "XDXSX")] * num_tasks,
+            [""] * num_tasks,
+            steps=1,
+            height=env.height,
+            width=env.width,
+        )
+        lowered = jax.jit(evaluator).lower(params, (), sequence.tasks, jax.random.key(0))
+        return lowered.compile().cost_analysis()["flops"]
+
+    assert flops(12) / flops(3) == pytest.approx(4.0, rel=0.02)
+
+
+def test_greedy_evaluation_repeats_itself(parts):
+    env, sequence, learner, _, evaluator = parts
+    params = learner.init(jax.random.key(0)).params
+    calm = Overcooked(height=env.height, width=env.width, horizon=env.horizon, start_facing="up")
+    greedy = type(evaluator)(calm, learner.policy, ContinualMethod(), env.horizon, 2, greedy=True)
+    results = [greedy(params, (), sequence.tasks, jax.random.key(k)) for k in (0, 1)]
+    np.testing.assert_array_equal(results[0].returns, results[1].returns)
+
+
+def test_evaluation_stops_counting_when_the_game_is_over():
+    from brigade.train import Evaluator
+
+    evaluator = Evaluator(
+        Counter(3, cut=False), Watcher(), ContinualMethod(), horizon=7, episodes=2
+    )
+    tasks = CountTask(jnp.arange(2, dtype=jnp.int32))
+    result = evaluator((), (), tasks, jax.random.key(0))
+    assert result.returns.tolist() == [[6.0, 6.0]] * 2  # 1 + 2 + 3
+    np.testing.assert_allclose(result.score, 0.3)
+
+
+def seated(env, learner, seats):
+    return SeatedPolicy(learner.policy, Stay(), (), seats)
+
+
+def test_a_seated_partner_plays_its_own_seat_only(parts):
+    env, sequence, learner, _, _ = parts
+    source = DeviceSource(env, seated(env, learner, (True, False)), NUM_ENVS, NUM_STEPS)
+    params = learner.init(jax.random.key(0)).params
+    loop = source.start(jax.random.key(1), sequence[0])
+    _, traj = jax.jit(source.next)(loop, params, sequence[0], jax.random.key(2))
+    assert set(np.asarray(traj.action[..., 1]).ravel().tolist()) == {4}
+    assert len(set(np.asarray(traj.action[..., 0]).ravel().tolist())) == 6
+    assert np.asarray(traj.extras["own"]).reshape(-1, 2)[0].tolist() == [True, False]
+
+
+def test_a_learners_loss_counts_its_own_seats_only(parts):
+    """Whatever the partner saw and did, loss and gradient stay the same."""
+    env, sequence, learner, _, _ = parts
+    source = DeviceSource(env, seated(env, learner, (True, False)), NUM_ENVS, NUM_STEPS)
+    state = learner.init(jax.random.key(0))
+    loop = source.start(jax.random.key(1), sequence[0])
+    _, traj = jax.jit(source.next)(loop, state.params, sequence[0], jax.random.key(2))
+    noise = jax.random.randint(jax.random.key(3), traj.view.obs.shape, 0, 9).astype(jnp.uint8)
+    theirs = jnp.arange(2)[:, None, None, None] == 1
+    other = traj.replace(
+        view=traj.view.replace(obs=jnp.where(theirs, noise, traj.view.obs)),
+        action=traj.action.at[..., 1].set(2),
+        extras=traj.extras | {"value": traj.extras["value"].at[..., 1].add(5.0)},
+    )
+
+    def gradient(traj):
+        _, data, index = learner.prepare(state, traj, jax.random.key(4))
+        batch = learner.take(data, index[0])
+        return jax.grad(lambda p: learner.loss(p, state, batch, jax.random.key(5))[0])(state.params)
+
+    assert not np.array_equal(traj.view.obs, other.view.obs)
+    for a, b in zip(jax.tree.leaves(gradient(traj)), jax.tree.leaves(gradient(other)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+class Calls(struct.PyTreeNode):
+    """How often each hook was called, as a method's memory."""
+
+    loss: jax.Array
+    observed: jax.Array
+    ended: jax.Array
+    anchor: dict
+
+
+@dataclass(frozen=True)
+class Everything(ContinualMethod):
+    """Uses every hook in a way that leaves a mark that can be computed."""
+
+    phases: ClassVar = (("first", 0.5), ("second", 0.5))
+    frozen: str = "critic_head"
+
+    def init(self, params, batch):
+        zero = jnp.int32(0)
+        return Calls(zero, zero, zero, params)
+
+    def loss(self, mem, base, params, learner, key):
+        loss, metrics = base(params)
+        return 0.0 * loss, metrics | {"half": 0.5 * loss}
+
+    def edit_grads(self, mem, grads, params, loss_on, key):
+        return jax.tree.map(jnp.ones_like, grads)
+
+    def after_update(self, mem, old, new, grads):
+        total = sum(jnp.sum(g) for g in jax.tree.leaves(grads))
+        size = sum(g.size for g in jax.tree.leaves(grads))
+        mem = mem.replace(loss=mem.loss + (total == size))
+        return mem, new | {self.frozen: old[self.frozen]}
+
+    def observe(self, mem, batch, key):
+        return mem.replace(observed=mem.observed + 1)
+
+    def end_phase(self, mem, phase, state, learner, batch, key):
+        return mem.replace(ended=mem.ended + (10 if phase == "second" else 1)), state
+
+    def acting_params(self, mem, params, task_id):
+        return jax.tree.map(lambda a, p: jnp.where(task_id == 0, a, p), mem.anchor, params)
+
+
+def test_every_hook_of_a_method_is_called_where_it_should(parts):
+    env, sequence, learner, _, _ = parts
+    trainer, evaluator = make_trainer(env, learner, Everything())
+    tasks = stack_sequences([sequence])
+    start = jax.device_get(trainer.init([0], tasks).learner.params)
+    state, _ = finish(trainer, [sequence], evaluator, seeds=[0], updates=2, eval_every=2)
+    updates, gradient_steps = 2 * 3, 2 * 2  # per task x tasks; epochs x minibatches
+    assert int(state.memory.loss[0]) == updates * gradient_steps
+    assert int(state.memory.observed[0]) == updates
+    assert int(state.memory.ended[0]) == 3 * (1 + 10)
+    after = state.learner.params
+    np.testing.assert_array_equal(after["critic_head"]["kernel"], start["critic_head"]["kernel"])
+    assert (after["actor_head"]["kernel"] < start["actor_head"]["kernel"]).all()
+
+
+def test_a_task_is_evaluated_with_the_parameters_the_method_acts_with(parts):
+    env, sequence, learner, _, _ = parts
+    _, evaluator = make_trainer(env, learner, Everything())
+    anchor = learner.init(jax.random.key(0)).params
+    stay_bias = anchor["actor_head"]["bias"].at[:].set(0).at[jnp.array([4, 10, 16])].set(1e6)
+    lazy = anchor | {"actor_head": anchor["actor_head"] | {"bias": stay_bias}}
+    zero = jnp.int32(0)
+    same = TaskSequence.from_tasks([sequence[0]] * 2, ("a", "b"), 1)
+    for memory, params in ((lazy, anchor), (anchor, lazy)):
+        mem = Calls(zero, zero, zero, memory)
+        acting = [evaluator.method.acting_params(mem, params, i) for i in same.tasks.id]
+        for task, expected in enumerate(acting):
+            alone = evaluator.play(
+                expected, same[task], jax.random.split(jax.random.key(0), 2)[task]
+            )
+            both = evaluator(params, mem, same.tasks, jax.random.key(0))
+            np.testing.assert_array_equal(both.returns[task], alone.returns)
+
+
+def test_phases_end_where_their_shares_say():
+    assert phase_ends(Everything(), 10) == {5: ["first"], 10: ["second"]}
+    assert phase_ends(Everything(), 1) == {1: ["first", "second"]}
+    assert phase_ends(ContinualMethod(), 7) == {7: ["train"]}
+
+
+def test_training_state_is_all_arrays(parts):
+    """What is checkpointed must be a pytree of arrays."""
+    _, sequence, _, trainer, _ = parts
+    state = trainer.init([0], stack_sequences([sequence]))
+    assert isinstance(trainer, Trainer)
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state))
