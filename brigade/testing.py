@@ -31,8 +31,6 @@ from brigade.core import (
 from brigade.train import Evaluator, Trainer
 from brigade.train.trainer import stack_sequences
 
-MANY_STEPS = 2000  # a game that has not ended by then is taken to be endless
-
 
 def check_environment(env: Environment, sequence: TaskSequence) -> None:
     """Shapes, purity, task as data, no resetting of its own, an end."""
@@ -92,13 +90,16 @@ def _check_time_step(env: Environment, now: TimeStep, task: Any) -> None:
 def _check_end(env: Environment, reset: Any, step: Any, task: Any) -> None:
     key = jax.random.key(1)
     state, now = reset(key, task)
-    for _ in range(MANY_STEPS):
+    for _ in range(env.horizon):
         key, sub = jax.random.split(key)
         logits = jnp.where(now.view.avail, 0.0, -jnp.inf)
         state, now = step(sub, state, jax.random.categorical(sub, logits), task)
         if now.terminated or now.truncated:
             break
-    _expect(bool(now.terminated | now.truncated), f"a game ends within {MANY_STEPS} steps")
+    _expect(
+        bool(now.terminated | now.truncated),
+        f"a game ends within its horizon of {env.horizon} steps",
+    )
     _expect(not now.view.first.any(), "an environment never resets itself")
 
 

@@ -73,9 +73,8 @@ def train(
 ) -> tuple[Record, Any]:
     """Run the stream, printing as it goes; return the record and the first seed's parameters."""
     env, method = benchmark.env, brigade.get("methods", "ft")()
-    horizon = env.horizon  # type: ignore[attr-defined]
-    trainer = Trainer(DeviceSource(env, learner.policy, num_envs, horizon), learner, method)
-    evaluator = Evaluator(env, learner.policy, method, horizon, benchmark.eval_episodes)
+    trainer = Trainer(DeviceSource(env, learner.policy, num_envs, env.horizon), learner, method)
+    evaluator = Evaluator(env, learner.policy, method, benchmark.eval_episodes)
     run = trainer.run(
         sequences,
         evaluator,
@@ -108,7 +107,7 @@ def report(record: Record) -> None:
 
 
 def plot(record: Record, path: str) -> None:
-    """One panel per kitchen, the time it was trained shaded, a band over seeds where several."""
+    """One panel per kitchen, its training shaded; thin lines are seeds, the band their 95 %."""
     import matplotlib.pyplot as plt
 
     arrays = record.arrays()
@@ -120,11 +119,12 @@ def plot(record: Record, path: str) -> None:
     ends = np.concatenate([[0], arrays["task_ends"]]) / 1e6
     for task, panel in enumerate(panels[:, 0]):
         mean, half = mean_and_interval(score[:, task], axis=1)
-        panel.axvspan(ends[task], ends[task + 1], color="#0072B2", alpha=0.12, lw=0)
-        panel.axhline(1.0, color="0.7", lw=0.8, ls="--")
-        panel.plot(steps, mean, color="#0072B2")
-        panel.fill_between(steps, mean - half, mean + half, color="#0072B2", alpha=0.25, lw=0)
-        panel.set(ylabel="score", title=record.task_names[task], ylim=(0, None))
+        panel.axvspan(ends[task], ends[task + 1], color="0.92", lw=0)
+        panel.axhline(1.0, color="0.6", lw=0.8, ls="--")
+        panel.fill_between(steps, mean - half, mean + half, color="#0072B2", alpha=0.2, lw=0)
+        panel.plot(steps, score[:, task], color="#0072B2", lw=0.6, alpha=0.6)
+        panel.plot(steps, mean, color="#0072B2", lw=2)
+        panel.set(ylabel="score", title=record.task_names[task], ylim=(0, 1.1 * score.max() + 0.1))
         panel.title.set_fontsize(10)
         panel.spines[["top", "right"]].set_visible(False)
     panels[-1, 0].set(xlabel="environment steps (millions)", xlim=(0, ends[-1]))

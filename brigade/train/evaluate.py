@@ -27,7 +27,6 @@ class Evaluator:
     env: Environment
     policy: Policy
     method: ContinualMethod
-    horizon: int  # steps after which every game is over
     episodes: int = 10
     greedy: bool = False
 
@@ -61,6 +60,6 @@ class Evaluator:
             loop = loop.replace(env_state=env_state, step=then, carry=memory)
             return (loop, running, returns, score), None
 
-        keys = jax.random.split(scan_key, self.horizon)
+        keys = jax.random.split(scan_key, self.env.horizon)
         (_, _, returns, score), _ = jax.lax.scan(step, (loop, running, nothing, nothing), keys)
         return Evaluation(score=score, returns=returns)

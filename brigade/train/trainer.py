@@ -125,13 +125,11 @@ class Trainer:
         tasks = stack_sequences(sequences)
         num_tasks = len(sequences[0])
         state = self.init(seeds, tasks)
-        steps_per_update = self.source.steps_per_rollout  # type: ignore[attr-defined]
+        steps_per_update = self.source.steps_per_rollout
         record = Record(sequences[0].names, updates_per_task * steps_per_update)
 
         def evaluate(task: int, update: int, steps: int) -> Progress:
-            keys = jnp.stack(
-                [jax.random.fold_in(jax.random.key(seed), EVALUATION + steps) for seed in seeds]
-            )
+            keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in seeds])
             result = _evaluate(evaluator, state.learner.params, state.memory, tasks, keys)
             record.steps.append(steps)
             # [seeds, tasks, episodes] -> [tasks, partner, seeds, episodes]
@@ -153,8 +151,12 @@ class Trainer:
                     yield evaluate(task, number, steps), state, record
 
 
-# Evaluation draws from its own stream, so that evaluating more often changes no training.
-EVALUATION = 2**31
+def evaluation_key(seed: int, number: int) -> Key:
+    """Evaluation draws from its own stream, so that evaluating more often changes no training."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), EVALUATION), number)
+
+
+EVALUATION = 1  # names the stream
 
 
 def stack_sequences(sequences: Sequence[TaskSequence]) -> Any:

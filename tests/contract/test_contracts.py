@@ -82,11 +82,8 @@ class ForgetfulGame:
 
     def __init__(self, env):
         self.env = env
-        self.num_agents, self.num_actions, self.obs_shape = (
-            env.num_agents,
-            env.num_actions,
-            env.obs_shape,
-        )
+        self.num_agents, self.num_actions = env.num_agents, env.num_actions
+        self.obs_shape, self.horizon = env.obs_shape, env.horizon
 
     def reset(self, key, task):
         return self.env.reset(key, task)

@@ -29,5 +29,5 @@ def make_trainer(env, learner, method: ContinualMethod | None = None, policy=Non
     method = method or FineTuning()
     policy = method.wrap_policy(policy or learner.policy)
     source = DeviceSource(env, policy, NUM_ENVS, NUM_STEPS)
-    evaluator = Evaluator(env, policy, method, env.horizon, EPISODES)
+    evaluator = Evaluator(env, policy, method, EPISODES)
     return Trainer(source, learner, method), evaluator

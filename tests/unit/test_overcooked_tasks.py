@@ -99,3 +99,8 @@ def test_the_maximum_follows_the_horizon():
     assert int(Overcooked(height=4, width=5).max_soups(task)) == 8
     assert int(Overcooked(height=4, width=5, horizon=100).max_soups(task)) == 2
     assert task.cycle_time.dtype == jnp.int32
+
+
+def test_a_task_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="give both the same"):
+        Overcooked(height=5, width=5).reset(jax.random.key(0), task_from_grid(CRAMPED))

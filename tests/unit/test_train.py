@@ -14,7 +14,7 @@ from brigade.core import ContinualMethod, TaskSequence, TimeStep, View
 from brigade.envs.overcooked import Overcooked, sequence_from_grids
 from brigade.envs.overcooked.generate import generate_sequence
 from brigade.partners import SeatedPolicy, Stay
-from brigade.train import DeviceSource, Trainer
+from brigade.train import DeviceSource, Evaluator, Trainer
 from brigade.train.trainer import _step, phase_ends, stack_sequences
 
 
@@ -31,6 +31,7 @@ class Counter:
     num_agents: ClassVar[int] = 1
     num_actions: ClassVar[int] = 2
     obs_shape: ClassVar[tuple[int, ...]] = (1,)
+    horizon: ClassVar[int] = 7
 
     def reset(self, key, task):
         return jnp.int32(0), self._now(jnp.int32(0), task)
@@ -226,17 +227,13 @@ def test_greedy_evaluation_repeats_itself(parts):
     env, sequence, learner, _, evaluator = parts
     params = learner.init(jax.random.key(0)).params
     calm = Overcooked(height=env.height, width=env.width, horizon=env.horizon, start_facing="up")
-    greedy = type(evaluator)(calm, learner.policy, ContinualMethod(), env.horizon, 2, greedy=True)
+    greedy = type(evaluator)(calm, learner.policy, ContinualMethod(), 2, greedy=True)
     results = [greedy(params, (), sequence.tasks, jax.random.key(k)) for k in (0, 1)]
     np.testing.assert_array_equal(results[0].returns, results[1].returns)
 
 
 def test_evaluation_stops_counting_when_the_game_is_over():
-    from brigade.train import Evaluator
-
-    evaluator = Evaluator(
-        Counter(3, cut=False), Watcher(), ContinualMethod(), horizon=7, episodes=2
-    )
+    evaluator = Evaluator(Counter(3, cut=False), Watcher(), ContinualMethod(), episodes=2)
     tasks = CountTask(jnp.arange(2, dtype=jnp.int32))
     result = evaluator((), (), tasks, jax.random.key(0))
     assert result.returns.tolist() == [[6.0, 6.0]] * 2  # 1 + 2 + 3

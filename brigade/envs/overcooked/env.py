@@ -46,6 +46,7 @@ class Overcooked:
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
         """Cooks at their starts, an empty kitchen."""
         shape = (self.num_agents,)
+        self._check_fit(task)
         if self.start_facing == "random":
             facing = jax.random.randint(key, shape, 0, 4)
         else:
@@ -61,6 +62,14 @@ class Overcooked:
         """Play one joint action [seats]. Overcooked itself has no chance in it: `key` is unused."""
         state, outcome = rules.step(state, action, task)
         return state, self._time_step(state, task, outcome, action.astype(jnp.int32))
+
+    def _check_fit(self, task: Task) -> None:
+        wanted = (self.height, self.width, self.num_agents)
+        if (*task.tile.shape, *task.start.shape) != wanted:
+            raise ValueError(
+                f"the task is a kitchen of {task.tile.shape} tiles for {task.start.shape[0]}, the "
+                f"environment one of {wanted[:2]} for {wanted[2]}; give both the same"
+            )
 
     def max_soups(self, task: Task) -> Array:
         """What one good cook could serve in time; at least 1, so that scores are finite."""

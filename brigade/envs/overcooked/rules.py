@@ -40,7 +40,7 @@ PLACEMENT_REWARD = 3.0
 USEFUL_PLATE_REWARD = 3.0
 SOUP_PICKUP_REWARD = 5.0
 
-# What a seat did in a step, in this order. Names say what, from where: X is a counter.
+# What a seat did in a step, in this order.
 EVENTS = (
     "put_onion_on_counter",
     "put_plate_on_counter",
