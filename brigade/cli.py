@@ -1,38 +1,372 @@
-"""The command `brigade`."""
+"""The command `brigade`: verbs, and mistakes answered in one line."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
+import json
+import os
+import signal
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 from brigade import __version__
-from brigade.registry import KINDS, UnknownNameError, names
+from brigade.errors import UserError
+from brigade.registry import KINDS, names
+
+USAGE = """usage: brigade VERB ...
+
+Agents that keep cooperating while their world changes.
+
+  list      what can be used by name
+  run       learn a benchmark's tasks one after another
+  resume    take a stopped run up again
+  report    tables, curves and pictures of one run or several
+  plan      what a run would cost, before it starts
+  layouts   draw kitchens, or check one of your own
+  watch     film the cooks of a run
+  bench     how fast this machine is
+
+brigade VERB --help tells more. --debug shows a traceback when something goes wrong.
+"""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run one verb; a mistake is one line on standard error and exit status 2."""
-    parser = argparse.ArgumentParser(
-        prog="brigade", description="Agents that keep cooperating while their world changes."
-    )
-    parser.add_argument("--version", action="version", version=f"brigade {__version__}")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    listing = verbs.add_parser("list", help="show what can be used by name")
-    listing.add_argument("kind", nargs="?", help=f"one of {', '.join(KINDS)}; all when left out")
-    args = parser.parse_args(arguments)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. A mistake is one line on standard error and status 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0
+    if words[0] == "--version":
+        print(f"brigade {__version__}")
+        return 0
     try:
-        print_names([args.kind] if args.kind else list(KINDS))
-    except UnknownNameError as error:
-        print(f"brigade: {error}", file=sys.stderr)
-        return 2
+        return verb_named(words[0])(words[1:])
+    except UserError as error:
+        if debug:
+            raise
+        return complain(str(error), 2)
+    except KeyboardInterrupt as stop:
+        if debug:
+            raise
+        return complain(str(stop) or "stopped", 130)
+    except OSError as error:
+        if debug:
+            raise
+        return complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 1)
+
+
+def complain(message: str, status: int) -> int:
+    """One line on standard error."""
+    print(f"brigade: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def verb_named(name: str) -> Callable[[list[str]], int]:
+    """The function behind a verb."""
+    if name not in VERBS:
+        nearest = difflib.get_close_matches(name, VERBS, n=1, cutoff=0.4)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"one of {', '.join(VERBS)}"
+        raise UserError(f"unknown verb {name!r}: {hint}")
+    return VERBS[name]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Offer the nearest flag for an unknown one."""
+        prefix = "unrecognized arguments: "
+        if message.startswith(prefix):
+            word = message.removeprefix(prefix).split()[0]
+            nearest = difflib.get_close_matches(word, self._option_string_actions, n=1, cutoff=0.4)
+            hint = f"did you mean {nearest[0]!r}?" if nearest else f"see {self.prog} --help"
+            raise UserError(f"unknown argument {word!r}: {hint}")
+        raise UserError(f"{message}; see {self.prog} --help")
+
+
+def parser(verb: str, description: str) -> Parser:
+    """A parser for one verb."""
+    return Parser(prog=f"brigade {verb}", description=description, allow_abbrev=False)
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too few; at least 1")
+    return number
+
+
+def minutes(text: str) -> float:
+    """A number of minutes, 0 or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of minutes")
+    return number
+
+
+# --- verbs ---
+
+
+def list_names(words: list[str]) -> int:
+    """`brigade list [KIND]`."""
+    args = parser("list", "Show what can be used by name; nothing is imported to list it.")
+    args.add_argument("kind", nargs="?", help=f"one of {', '.join(KINDS)}; all when left out")
+    kind = args.parse_args(words).kind
+    for each in [kind] if kind else KINDS:
+        known = names(each)
+        print(f"{each}:")
+        for name in known:
+            print(f"  {name}")
     return 0
 
 
-def print_names(kinds: list[str]) -> None:
-    """The names of each kind; nothing is imported to list them."""
-    for kind in kinds:
-        print(f"{kind}:")
-        for name in names(kind):
-            print(f"  {name}")
+OPERATION = """
+where and how (not part of the experiment):
+  --out DIR              run folder to create; runs/... when left out
+  --config FILE          settings from a .toml file or a run's config.json; flags win
+  --checkpoint-minutes M save at least this often, and at every end of a task (5)
+  --quiet                no progress
+  --tensorboard          also write TensorBoard events into the run folder (extra: tensorboard)
+  --wandb                also log to Weights & Biases; WANDB_MODE=offline works (extra: wandb)
+  --no-cache             do not keep compiled programs for the next run
+"""
+
+
+def run(words: list[str]) -> int:
+    """`brigade run BENCHMARK [flags]`."""
+    if any(word in ("-h", "--help") for word in words):
+        from brigade.runs.config import help_text
+
+        print(help_text(words) + OPERATION)
+        return 0
+    args, experiment = read_experiment("run", words)
+    from brigade.runs.run import default_path
+    from brigade.runs.run import run as start
+
+    path = args.out or default_path(experiment)
+    with going_on_with(path), sinks(args, path) as show:
+        result = start(experiment, path, checkpoint_minutes=args.checkpoint_minutes, watch=show)
+    return finish(result.path, args.quiet)
+
+
+def resume(words: list[str]) -> int:
+    """`brigade resume RUN`."""
+    args = parser("resume", "Take a stopped run up at its last checkpoint.")
+    args.add_argument("run", type=Path)
+    add_operation(args)
+    args.add_argument("--trust", action="store_true", help="run code files the config points at")
+    options = args.parse_args(words)
+    prepare(options.cache)
+    from brigade.runs.run import resume as take_up
+
+    with going_on_with(options.run), sinks(options, options.run) as show:
+        result = take_up(
+            options.run,
+            trust=options.trust,
+            checkpoint_minutes=options.checkpoint_minutes,
+            watch=show,
+            complain=warn,
+        )
+    return finish(result.path, options.quiet)
+
+
+def report(words: list[str]) -> int:
+    """`brigade report RUN [RUN ...]`."""
+    args = parser("report", "Tables in the terminal; report.html and CSV files in a folder.")
+    args.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    args.add_argument("--out", type=Path, help="folder for the files; RUN/report for one run")
+    options = args.parse_args(words)
+    print_report(options.runs, options.out)
+    return 0
+
+
+def plan(words: list[str]) -> int:
+    """`brigade plan BENCHMARK [flags]`: the same flags as run."""
+    if any(word in ("-h", "--help") for word in words):
+        print("usage: brigade plan BENCHMARK [--no-measure] [the flags of brigade run]\n")
+        print("What a run would cost; --no-measure leaves out the time, which takes a minute.")
+        return 0
+    measured = "--no-measure" not in words
+    words = [word for word in words if word != "--no-measure"]
+    _, experiment = read_experiment("plan", words)
+    from brigade.commands.plan import print_plan
+
+    print_plan(experiment, measured)
+    return 0
+
+
+def layouts(words: list[str]) -> int:
+    """`brigade layouts`."""
+    args = parser("layouts", "Draw kitchens of a level, or check a kitchen of your own.")
+    args.add_argument("--level", default="1", help="1, 2, 3, extreme or release-1 ... (1)")
+    args.add_argument("--num", type=count, default=4, help="how many (4)")
+    args.add_argument("--seed", type=int, default=0)
+    args.add_argument("--agents", type=count, default=None, help="cooks, 1 to 4 (2)")
+    args.add_argument("--json", action="store_true", help="a list of lists of rows")
+    args.add_argument("--out", type=Path, help="folder for pictures and text files")
+    args.add_argument("--file", type=Path, help="check this kitchen instead")
+    options = args.parse_args(words)
+    from brigade.commands.kitchens import checked_kitchen, drawn_kitchens, save_kitchens
+
+    if options.file:
+        kitchens = {options.file.stem: checked_kitchen(options.file, options.agents)}
+    else:
+        kitchens = drawn_kitchens(options.level, options.num, options.seed, options.agents or 2)
+    if options.json:
+        print(json.dumps([list(rows) for rows in kitchens.values()]))
+    else:
+        print("\n\n".join(f"# {name}\n" + "\n".join(rows) for name, rows in kitchens.items()))
+    if options.file and not options.json:
+        print(f"\n{options.file} obeys all ten rules")
+    if options.out:
+        save_kitchens(kitchens, options.out, options.agents or 2)
+    return 0
+
+
+def watch(words: list[str]) -> int:
+    """`brigade watch RUN`."""
+    args = parser("watch", "Film one game of a run's cooks, with the last checkpoint.")
+    args.add_argument("run", type=Path)
+    args.add_argument("--task", type=count, default=1, help="which task, from 1 (1)")
+    args.add_argument("--seed", type=int, default=None, help="which seed of the run (its first)")
+    args.add_argument("--out", type=Path, help="the .gif; in the run's report folder if left out")
+    args.add_argument("--greedy", action="store_true", help="the likeliest actions, no sampling")
+    args.add_argument("--trust", action="store_true", help="run code files the config points at")
+    options = args.parse_args(words)
+    prepare(True)
+    from brigade.commands.film import film
+
+    path, score = film(
+        options.run, options.task, options.seed, options.out, options.greedy, options.trust
+    )
+    print(f"{path}  (score {score:.2f})")
+    return 0
+
+
+def bench(words: list[str]) -> int:
+    """`brigade bench`."""
+    args = parser("bench", "Environment and training steps per second on this machine.")
+    args.add_argument("benchmark", nargs="?", default="meal/level-1")
+    args.add_argument("--num-envs", type=count, default=1024, help="for the environment alone")
+    options = args.parse_args(words)
+    from brigade.commands.plan import print_bench
+    from brigade.runs.config import from_dict
+
+    print_bench(from_dict({"benchmark": options.benchmark}), options.num_envs)
+    return 0
+
+
+VERBS: dict[str, Callable[[list[str]], int]] = {
+    "list": list_names,
+    "run": run,
+    "resume": resume,
+    "report": report,
+    "plan": plan,
+    "layouts": layouts,
+    "watch": watch,
+    "bench": bench,
+}
+
+# --- shared by verbs ---
+
+
+def add_operation(args: argparse.ArgumentParser) -> None:
+    """Flags that say how a run goes about its work."""
+    args.add_argument("--checkpoint-minutes", type=minutes, default=5.0)
+    args.add_argument("--quiet", action="store_true", help="no progress")
+    args.add_argument("--tensorboard", action="store_true", help="TensorBoard events as well")
+    args.add_argument("--wandb", action="store_true", help="Weights & Biases as well")
+    args.add_argument("--no-cache", dest="cache", action="store_false")
+
+
+def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, Any]:
+    """Split the flags of the operation from those of the experiment."""
+    args = Parser(prog=f"brigade {verb}", add_help=False, allow_abbrev=False)
+    args.add_argument("--out", type=Path)
+    args.add_argument("--config")
+    add_operation(args)
+    options, rest = args.parse_known_args(words)
+    if options.out is not None and options.out.exists():
+        raise UserError(
+            f"{options.out} exists already; take it up with 'brigade resume {options.out}', "
+            "or choose another --out"
+        )
+    prepare(options.cache)
+    from brigade.runs.config import from_dict, read_file
+
+    tree = read_file(options.config) if options.config else {}
+    return options, from_dict(tree, rest)
+
+
+def prepare(cache: bool) -> None:
+    """Keep compiled programs for the next command, and stop as Ctrl-C does when terminated."""
+    import jax
+
+    if cache:
+        home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        jax.config.update("jax_compilation_cache_dir", str(home / "brigade" / "jax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+def sinks(options: argparse.Namespace, folder: Path) -> Any:
+    """The display and whatever else wants the news."""
+    from brigade.runs.sinks import Sinks
+
+    return Sinks(folder, options.quiet, options.tensorboard, options.wandb)
+
+
+@contextlib.contextmanager
+def going_on_with(path: Path) -> Iterator[None]:
+    """Say how to take a run up that was stopped, by a person or by a full disk."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        hint = f"; go on with: brigade resume {path}" if (path / "config.json").exists() else ""
+        raise KeyboardInterrupt(f"stopped{hint}") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = f"; when that is mended: brigade resume {path}" if path.exists() else ""
+        raise OSError(error.errno, f"{reason}{hint}") from error
+
+
+def warn(line: str) -> None:
+    """One line on standard error, and on."""
+    print(f"brigade: {line}", file=sys.stderr)
+
+
+def finish(path: Path, quiet: bool) -> int:
+    """The report of a run that ended."""
+    if not quiet:
+        print_report([path], None)
+    return 0
+
+
+def print_report(paths: list[Path], out: Path | None) -> None:
+    """Tables on the screen, files in a folder."""
+    from rich.console import Console
+
+    from brigade.report import print_summary, read_run, write_csv, write_report
+
+    runs = [read_run(path) for path in paths]
+    folder = out or (paths[0] / "report" if len(paths) == 1 else Path("report"))
+    print_summary(Console(), runs)
+    html = write_report(runs, folder)
+    write_csv(runs, folder)
+    print(f"report: {html}")
 
 
 if __name__ == "__main__":

@@ -7,13 +7,19 @@ nothing and an outside package joins by declaring its own.
 from __future__ import annotations
 
 import difflib
+import importlib.util
+import sys
+from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
+
+from brigade.errors import UserError
 
 KINDS = ("benchmarks", "envs", "learners", "methods", "partners")
 
 
-class UnknownNameError(LookupError):
+class UnknownNameError(UserError, LookupError):
     """No such name; the message offers the nearest one."""
 
 
@@ -23,19 +29,42 @@ def names(kind: str) -> list[str]:
 
 
 def get(kind: str, name: str) -> Any:
-    """Import and return what `name` stands for."""
+    """Import and return what `name` stands for: a registered name, or `path/to/file.py:Name`."""
     entries = _entries(kind)
+    if ".py:" in name:
+        return _from_file(name)
     if name not in entries:
         raise UnknownNameError(unknown_name(kind.rstrip("s"), name, entries))
     return entries[name].load()
 
 
-def unknown_name(what: str, name: str, known: Any) -> str:
-    """One line that says what is wrong and what would be right."""
+def unknown_name(what: str, name: str, known: Iterable[str], listed: bool = True) -> str:
+    """One line that says what is wrong and what would be right; `listed` names all there are."""
     known = sorted(known)
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-    return f"unknown {what} {name!r}: {hint}known: {', '.join(known) or 'none'}"
+    hints = [f"did you mean {nearest[0]!r}?"] if nearest else []
+    if listed:
+        hints.append(f"known: {', '.join(known) or 'none'}")
+    return f"unknown {what} {name!r}: {' '.join(hints) or 'see --help'}"
+
+
+def _from_file(name: str) -> Any:
+    """Run a file of the user's and return what it calls `Name`."""
+    path_text, _, attribute = name.rpartition(":")
+    path = Path(path_text)
+    if not path.is_file():
+        raise UnknownNameError(f"{name}: there is no file {path}; give path/to/file.py:Name")
+    # Named after its place, so that two files of one name do not meet.
+    spec = importlib.util.spec_from_file_location(f"brigade_file_{hash(path.resolve())}", path)
+    if spec is None or spec.loader is None:
+        raise UnknownNameError(f"{name}: {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    if not hasattr(module, attribute):
+        known = [each for each in vars(module) if not each.startswith("_")]
+        raise UnknownNameError(unknown_name(f"name in {path}", attribute, known))
+    return getattr(module, attribute)
 
 
 def _entries(kind: str) -> dict[str, EntryPoint]:

@@ -6,6 +6,23 @@ from brigade.core import Benchmark, TaskSequence
 from brigade.envs.overcooked import Overcooked, sequence_from_grids
 from brigade.envs.overcooked.generate import LEVELS, generate_sequence
 
+# A batch small enough for two CPU cores, and settings that learn a level-1 kitchen from half a
+# million steps.
+LAPTOP = {
+    "seeds": 1,
+    "steps_per_task": 5e5,
+    "num_envs": 16,
+    "eval_every": 8,
+    "ppo": {
+        "learning_rate": 2e-3,
+        "final_learning_rate": 5e-4,
+        "epochs": 4,
+        "minibatches": 8,
+        "shaping_steps": 5e5,
+    },
+    "network": {"hidden": [64, 64]},
+}
+
 
 def kitchens(level: str, num_agents: int = 2) -> Benchmark:
     """A stream of kitchens of one level; the paper's numbers."""
@@ -26,8 +43,12 @@ def kitchens(level: str, num_agents: int = 2) -> Benchmark:
         num_tasks=20,
         steps_per_task=100_000_000,
         num_seeds=5,
+        num_envs=2048,
+        num_steps=400,
         eval_every=5,
         eval_episodes=10,
+        learner="ippo",
+        presets={"laptop": LAPTOP},
     )
 
 

@@ -6,7 +6,7 @@ Everything is a pure function of its arguments, so that it can be traced once, b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -171,9 +171,15 @@ class ContinualMethod:
         return params
 
 
+class LearnerSettings(Protocol):
+    """A registered learner: a frozen dataclass of settings that builds it."""
+
+    def build(self, env: Environment, *, num_tasks: int, updates_per_task: int) -> Learner: ...
+
+
 @dataclass(frozen=True)
 class Benchmark:
-    """A description: numbers and choices, no loops."""
+    """A description: numbers and choices, no loops. The numbers are the paper's."""
 
     id: str
     summary: str
@@ -182,7 +188,10 @@ class Benchmark:
     num_tasks: int
     steps_per_task: int
     num_seeds: int
+    num_envs: int
+    num_steps: int  # of a rollout
     eval_every: int  # updates between evaluations
     eval_episodes: int
-    learner: str = "ippo"
-    settings: dict[str, Any] = field(default_factory=dict)  # the learner's, where not its defaults
+    learner: str
+    # Named sets of settings that differ from the paper's, in the form of a config file.
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -5,7 +5,7 @@ The losses are plain functions of arrays; the class only says which batches foll
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
@@ -14,59 +14,90 @@ import optax
 from flax import struct
 
 from brigade.core import Array, Environment, Key, LearnerState, Metrics, Outputs, Trajectory
+from brigade.core.checks import at_least, positive, within
 from brigade.nets import ActorCritic, ActorCriticPolicy
 from brigade.nets.policy import log_prob
-from brigade.registry import unknown_name
 
 TINY = 1e-8
 
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """Defaults are the MEAL paper's, appendix B."""
+    """The algorithm. Defaults are the MEAL paper's, appendix B."""
 
     learning_rate: float = 1e-3
-    final_learning_rate: float = 1e-4  # reached linearly at the end of every task
+    """Adam's step size at the beginning of every task."""
+    final_learning_rate: float = 1e-4
+    """Step size at the end of every task, reached linearly."""
     adam_eps: float = 1e-5
+    """Added to Adam's denominator."""
     max_grad_norm: float = 1.0
+    """Longer gradients are shortened to this."""
     epochs: int = 8
+    """How often every sample of a rollout is learned from."""
     minibatches: int = 16
+    """Parts a rollout's samples are divided into; they must divide evenly."""
     gamma: float = 0.99
+    """Discount per step."""
     gae_lambda: float = 0.95
+    """How far advantages look ahead: 0 one step, 1 to the end."""
     clip: float = 0.2
+    """How far an action's probability ratio may usefully leave 1."""
     value_clip: float | None = 0.2
+    """How far a value may usefully move per rollout; None for no limit."""
     entropy_coef: float = 0.01
+    """Weight of the reward for undecided policies."""
     value_coef: float = 0.5
+    """Weight of the critic's loss."""
     normalise_advantage: bool = True
-    # At the time limit the game goes on in principle: "bootstrap" keeps the value of what would
-    # have followed; "terminal" drops it, as the public releases do.
+    """Scale the advantages of a minibatch to mean 0 and deviation 1."""
     time_limit: Literal["bootstrap", "terminal"] = "bootstrap"
-    # Shaped rewards fade to nothing over this many environment steps of a task; None keeps them.
+    """At the time limit keep the value of what would have followed, or drop it as releases do."""
     shaping_steps: float | None = 2.5e6
-    share_shaping: bool = True  # every seat earns the sum over seats, as in the paper
-    reset_optimizer: bool = False  # at task boundaries, as the release does
+    """Shaped rewards fade to nothing over this many steps of a task; None keeps them."""
+    share_shaping: bool = True
+    """Every seat earns the shaping of all seats, as in the paper."""
+    reset_optimizer: bool = False
+    """Forget Adam's moments at task boundaries, as the MEAL release does."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "minibatches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.shaping_steps is not None and not self.shaping_steps > 0:
-            raise ValueError(
-                f"shaping_steps is {self.shaping_steps}; use a positive number or None"
-            )
+        at_least("epochs", self.epochs, 1)
+        at_least("minibatches", self.minibatches, 1)
+        for name in ("gamma", "gae_lambda"):
+            within(name, getattr(self, name), 0.0, 1.0)
+        for name in ("learning_rate", "adam_eps", "max_grad_norm", "clip"):
+            positive(name, getattr(self, name))
+        for name in ("value_clip", "shaping_steps"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+        for name in ("final_learning_rate", "entropy_coef", "value_coef"):
+            at_least(name, getattr(self, name), 0.0)
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The knobs of the MEAL paper's appendix B.1."""
+    """The network: the knobs of the MEAL paper's appendix B.1."""
 
     encoder: Literal["mlp", "cnn"] = "mlp"
+    """What reads the observation."""
     hidden: tuple[int, ...] = (128, 128)
+    """Sizes of the fully connected layers."""
     activation: Literal["relu", "tanh"] = "relu"
+    """Between layers."""
     layer_norm: bool = True
+    """Normalise every hidden layer."""
     shared_trunk: bool = False
+    """One trunk for actor and critic instead of one each."""
     multi_head: bool = True
+    """One output head per task instead of one for all."""
     task_one_hot: Literal["none", "heads", "input"] = "heads"
+    """Where the number of the task enters, if at all."""
+
+    def __post_init__(self) -> None:
+        if not self.hidden:
+            raise ValueError("hidden is empty; give at least one layer size, e.g. 128 128")
+        for size in self.hidden:
+            at_least("hidden", size, 1)
 
 
 class Samples(struct.PyTreeNode):
@@ -200,33 +231,17 @@ class PPO:
         return jnp.clip(1.0 - updates * share, 0.0, 1.0)
 
 
-def ippo(
-    env: Environment,
-    *,
-    num_tasks: int,
-    updates_per_task: int,
-    network: NetworkConfig | None = None,
-    **settings: Any,
-) -> PPO:
-    """PPO for `env`. `settings` are fields of PPOConfig."""
-    known = {field.name for field in fields(PPOConfig)}
-    for name in settings:
-        if name not in known:
-            raise ValueError(unknown_name("PPO setting", name, known))
-    config = network or NetworkConfig()
-    net = ActorCritic(
-        num_actions=env.num_actions,
-        num_tasks=num_tasks,
-        encoder=config.encoder,
-        hidden=config.hidden,
-        activation=config.activation,
-        layer_norm=config.layer_norm,
-        shared_trunk=config.shared_trunk,
-        multi_head=config.multi_head,
-        task_one_hot=config.task_one_hot,
-    )
-    policy = ActorCriticPolicy(net, env.obs_shape)
-    return PPO(policy, PPOConfig(**settings), updates_per_task)
+@dataclass(frozen=True)
+class IPPO:
+    """Independent PPO, one network for all seats. Its settings; `build` makes the learner."""
+
+    ppo: PPOConfig = PPOConfig()
+    network: NetworkConfig = NetworkConfig()
+
+    def build(self, env: Environment, *, num_tasks: int, updates_per_task: int) -> PPO:
+        """The learner for an environment and the length of a stream."""
+        net = ActorCritic(num_actions=env.num_actions, num_tasks=num_tasks, **vars(self.network))
+        return PPO(ActorCriticPolicy(net, env.obs_shape), self.ppo, updates_per_task)
 
 
 def total_reward(traj: Trajectory, shaping: Array, share: bool) -> Array:

@@ -2,12 +2,13 @@
 
 from brigade.train.collect import DeviceSource
 from brigade.train.evaluate import Evaluation, Evaluator
-from brigade.train.trainer import Progress, Record, Trainer, TrainState
+from brigade.train.trainer import Position, Progress, Record, Trainer, TrainState
 
 __all__ = [
     "DeviceSource",
     "Evaluation",
     "Evaluator",
+    "Position",
     "Progress",
     "Record",
     "TrainState",

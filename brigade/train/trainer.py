@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +23,9 @@ from brigade.core import (
     TaskSequence,
     Trajectory,
 )
+from brigade.core.checks import at_least
 from brigade.train.evaluate import Evaluator
-from brigade.train.update import update
+from brigade.train.update import update as learn_from
 
 
 class TrainState(struct.PyTreeNode):
@@ -38,13 +39,13 @@ class TrainState(struct.PyTreeNode):
 
 @dataclass(frozen=True)
 class Progress:
-    """One line of news: after an update, and again after an evaluation."""
+    """News of a run, once per update."""
 
     task: int
-    update: int  # of this task, from 1; 0 before the first
+    update: int  # of this task, from 1; 0 before the first of the run
     steps: int  # environment steps of the whole run so far, per seed
-    metrics: dict[str, Array]  # means over the update, [seeds]; empty for an evaluation
-    evaluated: bool
+    metrics: dict[str, Array]  # means over the update, [seeds]
+    evaluated: bool  # the record has grown
 
 
 @dataclass
@@ -53,19 +54,47 @@ class Record:
 
     task_names: tuple[str, ...]
     steps_per_task: int
+    seeds: tuple[int, ...]
     steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
     score: list[np.ndarray] = field(default_factory=list)
     returns: list[np.ndarray] = field(default_factory=list)
 
+    AXES: ClassVar[tuple[str, ...]] = ("eval", "task", "partner", "seed", "episode")
+
     def arrays(self) -> dict[str, np.ndarray]:
-        """`steps` [eval], `task_ends` [task], `score` and `returns` as above."""
+        """`steps` [eval], `task_ends` [task], `score` and `returns` as above, and their names."""
         ends = self.steps_per_task * np.arange(1, len(self.task_names) + 1)
         return {
-            "steps": np.asarray(self.steps),
-            "task_ends": ends,
             "score": np.stack(self.score),
             "returns": np.stack(self.returns),
+            "steps": np.asarray(self.steps, np.int64),
+            "task_ends": ends.astype(np.int64),
+            "task_names": np.array(self.task_names),
+            "seeds": np.array(self.seeds, np.int64),
+            "axes": np.array(self.AXES),
         }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Record:
+        """The inverse of `arrays`."""
+        return cls(
+            task_names=tuple(arrays["task_names"].tolist()),
+            steps_per_task=int(arrays["task_ends"][0]),
+            seeds=tuple(arrays["seeds"].tolist()),
+            steps=arrays["steps"].tolist(),
+            score=list(arrays["score"]),
+            returns=list(arrays["returns"]),
+        )
+
+
+@dataclass
+class Position:
+    """Where a run stands: everything needed to go on."""
+
+    task: int
+    update: int  # the last one finished
+    state: TrainState
+    record: Record
 
 
 @dataclass(frozen=True)
@@ -110,45 +139,57 @@ class Trainer:
         seeds: Sequence[int],
         updates_per_task: int,
         eval_every: int,
-    ) -> Iterator[tuple[Progress, TrainState, Record]]:
-        """Train one sequence per seed, yielding after every update and every evaluation.
+        position: Position | None = None,
+    ) -> Iterator[tuple[Progress, Position]]:
+        """Train one sequence per seed, from the start or from a position, one update at a time.
 
         Evaluations come before the first update of the run, after every `eval_every` updates and
-        at the end of every task. The record grows in place; the yielded state is good until the
-        generator goes on.
+        at the end of every task. The yielded position is good until the generator goes on.
         """
-        if updates_per_task < 1 or eval_every < 1:
-            raise ValueError(
-                f"updates_per_task is {updates_per_task} and eval_every {eval_every}; "
-                "both must be at least 1"
-            )
+        at_least("updates_per_task", updates_per_task, 1)
+        at_least("eval_every", eval_every, 1)
         tasks = stack_sequences(sequences)
-        num_tasks = len(sequences[0])
-        state = self.init(seeds, tasks)
         steps_per_update = self.source.steps_per_rollout
-        record = Record(sequences[0].names, updates_per_task * steps_per_update)
+        if position is None:
+            names, steps_per_task = sequences[0].names, updates_per_task * steps_per_update
+            record = Record(names, steps_per_task, tuple(seeds))
+            position = Position(0, 0, self.init(seeds, tasks), record)
+            self._evaluate(evaluator, position, tasks, 0)
+            yield Progress(0, 0, 0, {}, evaluated=True), position
+        ends = phase_ends(self.method, updates_per_task)
+        for task, update in updates_after(position, len(sequences[0]), updates_per_task):
+            state = position.state
+            if update == 1:
+                state = self.begin_task(state, tasks, task)
+            state, metrics = self.step(state, tasks, task)
+            for phase in ends.get(update, ()):
+                state = self.end_phase(state, tasks, task, phase)
+            position = Position(task, update, state, position.record)
+            steps = (task * updates_per_task + update) * steps_per_update
+            evaluated = update % eval_every == 0 or update == updates_per_task
+            if evaluated:
+                self._evaluate(evaluator, position, tasks, steps)
+            yield Progress(task, update, steps, metrics, evaluated), position
 
-        def evaluate(task: int, update: int, steps: int) -> Progress:
-            keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in seeds])
-            result = _evaluate(evaluator, state.learner.params, state.memory, tasks, keys)
-            record.steps.append(steps)
-            # [seeds, tasks, episodes] -> [tasks, partner, seeds, episodes]
-            record.score.append(np.asarray(result.score).swapaxes(0, 1)[:, None])
-            record.returns.append(np.asarray(result.returns).swapaxes(0, 1)[:, None])
-            return Progress(task, update, steps, {}, evaluated=True)
+    def _evaluate(self, evaluator: Evaluator, position: Position, tasks: Any, steps: int) -> None:
+        """Play all tasks and add the result to the record."""
+        state, record = position.state, position.record
+        keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
+        result = _evaluate(evaluator, state.learner.params, state.memory, tasks, keys)
+        record.steps.append(steps)
+        # [seeds, tasks, episodes] -> [tasks, partner, seeds, episodes]
+        record.score.append(np.asarray(result.score).swapaxes(0, 1)[:, None])
+        record.returns.append(np.asarray(result.returns).swapaxes(0, 1)[:, None])
 
-        yield evaluate(0, 0, 0), state, record
-        for task in range(num_tasks):
-            state = self.begin_task(state, tasks, task)
-            ends = phase_ends(self.method, updates_per_task)
-            for number in range(1, updates_per_task + 1):
-                state, metrics = self.step(state, tasks, task)
-                steps = (task * updates_per_task + number) * steps_per_update
-                yield Progress(task, number, steps, metrics, evaluated=False), state, record
-                for phase in ends.get(number, ()):
-                    state = self.end_phase(state, tasks, task, phase)
-                if number % eval_every == 0 or number == updates_per_task:
-                    yield evaluate(task, number, steps), state, record
+
+def updates_after(
+    position: Position, num_tasks: int, updates_per_task: int
+) -> Iterator[tuple[int, int]]:
+    """(task, update) of everything still to do."""
+    for task in range(position.task, num_tasks):
+        first = position.update + 1 if task == position.task else 1
+        for update in range(first, updates_per_task + 1):
+            yield task, update
 
 
 def evaluation_key(seed: int, number: int) -> Key:
@@ -215,7 +256,7 @@ def _step(
         key, play_key, learn_key = jax.random.split(state.key, 3)
         task = pick_task(tasks, index)
         source, traj = trainer.source.next(state.source, state.learner.params, task, play_key)
-        learner, memory, metrics = update(
+        learner, memory, metrics = learn_from(
             trainer.learner, trainer.method, state.learner, state.memory, traj, learn_key
         )
         metrics = metrics | rollout_metrics(traj)

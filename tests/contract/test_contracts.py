@@ -26,7 +26,9 @@ def test_environments_keep_their_promises(name):
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_learners_keep_their_promises(name):
     env, sequence = example()
-    learner = brigade.get("learners", name)(env, num_tasks=len(sequence), updates_per_task=4)
+    learner = brigade.get("learners", name)().build(
+        env, num_tasks=len(sequence), updates_per_task=4
+    )
     source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
     check_learner(learner, source, sequence[0])
 
@@ -34,7 +36,9 @@ def test_learners_keep_their_promises(name):
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_policies_of_learners_keep_their_promises(name):
     env, sequence = example()
-    learner = brigade.get("learners", name)(env, num_tasks=len(sequence), updates_per_task=4)
+    learner = brigade.get("learners", name)().build(
+        env, num_tasks=len(sequence), updates_per_task=4
+    )
     view = env.reset(jax.random.key(0), sequence[0])[1].view
     check_policy(learner.policy, view, env.num_actions)
     check_avail(learner.policy, view, env.num_actions)

@@ -2,7 +2,7 @@
 
 from brigade.core import ContinualMethod
 from brigade.envs.overcooked import Overcooked
-from brigade.learners.ppo import NetworkConfig, ippo
+from brigade.learners.ppo import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Evaluator, Trainer
 
@@ -16,13 +16,8 @@ def example():
 
 def make_learner(env, num_tasks=3, **settings):
     small = {"epochs": 2, "minibatches": 2, "shaping_steps": None} | settings
-    return ippo(
-        env,
-        num_tasks=num_tasks,
-        updates_per_task=4,
-        network=NetworkConfig(hidden=(16, 16)),
-        **small,
-    )
+    settings = IPPO(PPOConfig(**small), NetworkConfig(hidden=(16, 16)))
+    return settings.build(env, num_tasks=num_tasks, updates_per_task=4)
 
 
 def make_trainer(env, learner, method: ContinualMethod | None = None, policy=None):

@@ -11,18 +11,25 @@ import brigade
 
 ROOT = Path(brigade.__file__).parent
 
-# Each may import itself and what stands before it in its line of `MAY_IMPORT`.
+BASE = {"core", "registry", "errors"}
+TRAINED = BASE | {"envs", "nets", "learners", "methods", "partners", "train"}
+
+# What each part may import beside itself.
 MAY_IMPORT = {
-    "registry": set(),
-    "core": set(),
+    "errors": set(),
+    "registry": {"errors"},
+    "core": {"errors"},
     "metrics": set(),
-    "envs": {"core", "registry"},
-    "nets": {"core", "registry"},
-    "learners": {"core", "registry", "envs", "nets"},
-    "methods": {"core", "registry", "envs", "nets"},
-    "partners": {"core", "registry", "envs", "nets"},
-    "train": {"core", "registry", "envs", "nets", "learners", "methods", "partners"},
-    "benchmarks": {"core", "registry", "envs", "nets", "learners", "methods", "partners", "train"},
+    "envs": BASE,
+    "nets": BASE,
+    "learners": BASE | {"envs", "nets"},
+    "methods": BASE | {"envs", "nets"},
+    "partners": BASE | {"envs", "nets"},
+    "train": TRAINED,
+    "benchmarks": TRAINED,
+    "runs": TRAINED | {"__version__"},
+    "report": BASE | {"metrics", "runs", "envs"},
+    "commands": TRAINED | {"runs", "report", "metrics"},
 }
 
 

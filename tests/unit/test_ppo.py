@@ -12,7 +12,6 @@ from brigade.learners.ppo import (
     clipped_surrogate,
     clipped_value_loss,
     generalised_advantage,
-    ippo,
     normalise,
     shuffled_minibatches,
     total_reward,
@@ -102,15 +101,18 @@ def test_minibatches_that_do_not_divide_are_refused():
         shuffled_minibatches(jax.random.key(0), 10, 1, 4)
 
 
-def test_a_setting_with_a_typo_names_the_nearest():
-    env, _ = example()
-    with pytest.raises(ValueError, match="did you mean 'entropy_coef'"):
-        ippo(env, num_tasks=1, updates_per_task=1, entropy_coeff=0.1)
-
-
-@pytest.mark.parametrize("settings", [{"epochs": 0}, {"minibatches": -1}, {"shaping_steps": 0.0}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epochs": 0},
+        {"minibatches": -1},
+        {"shaping_steps": 0.0},
+        {"gamma": 1.5},
+        {"clip": float("nan")},
+    ],
+)
 def test_impossible_settings_are_refused(settings):
-    with pytest.raises(ValueError, match=r"must be|positive"):
+    with pytest.raises(ValueError, match="it must be"):
         PPOConfig(**settings)
 
 

@@ -127,8 +127,8 @@ def finish(trainer, sequences, evaluator, seeds, updates=2, eval_every=1):
     run = trainer.run(
         sequences, evaluator, seeds=seeds, updates_per_task=updates, eval_every=eval_every
     )
-    *_, (_, state, record) = run
-    return state, record.arrays()
+    *_, (_, position) = run
+    return position.state, position.record.arrays()
 
 
 @dataclass(frozen=True)
@@ -203,6 +203,23 @@ def test_a_run_of_no_updates_is_refused(parts):
     _, sequence, _, trainer, evaluator = parts
     with pytest.raises(ValueError, match="at least 1"):
         next(trainer.run([sequence], evaluator, seeds=[0], updates_per_task=0, eval_every=1))
+
+
+def test_a_run_taken_up_in_the_middle_ends_the_same(parts):
+    _, sequence, _, trainer, evaluator = parts
+    plan = {"seeds": [0], "updates_per_task": 2, "eval_every": 1}
+    whole, arrays = finish(trainer, [sequence], evaluator, seeds=[0])
+    for stop in (1, 2, 3, 5):
+        for number, (_, position) in enumerate(trainer.run([sequence], evaluator, **plan)):
+            if number == stop:
+                break
+        *_, (_, end) = trainer.run([sequence], evaluator, position=position, **plan)
+        again = end.record.arrays()
+        assert all(np.array_equal(arrays[name], again[name]) for name in arrays)
+        for a, b in zip(
+            jax.tree.leaves(whole.learner), jax.tree.leaves(end.state.learner), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_evaluation_costs_in_proportion_to_the_tasks(parts):

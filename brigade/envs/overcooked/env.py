@@ -97,6 +97,19 @@ class Overcooked:
         }
         return TimeStep(view, reward, jnp.bool_(False), state.time >= self.horizon, info)
 
+    def picture(self, task: Task) -> np.ndarray:
+        """RGB of a kitchen at its start."""
+        from brigade.envs.overcooked.render import render
+
+        facing = jnp.full(self.num_agents, UP, jnp.int32)
+        return render(rules.start(task, facing), task)
+
+    def frames(self, states: State, task: Task) -> list[np.ndarray]:
+        """RGB pictures of a game, `states` with leaves [moments, ...]."""
+        from brigade.envs.overcooked.render import render_states
+
+        return render_states(states, task)
+
     @classmethod
     def example(cls) -> tuple[Overcooked, TaskSequence]:
         """A small instance for contract tests and documents."""

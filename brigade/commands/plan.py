@@ -1,0 +1,65 @@
+"""`brigade plan` and `brigade bench`: what a run costs, how fast this machine is."""
+
+from __future__ import annotations
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from brigade.runs.config import Experiment
+from brigade.runs.measure import cost, environment_speed, training_speed
+from brigade.runs.progress import clock
+from brigade.runs.run import assemble
+
+
+def print_plan(experiment: Experiment, measured: bool) -> None:
+    """One row per thing a run needs."""
+    config, parts = experiment.config, assemble(experiment)
+    needs = cost(experiment, parts)
+    table = rows(f"{config.benchmark} with {config.method}")
+    table.add_row("environment steps", f"{needs.steps:,} over {config.seeds} seeds")
+    table.add_row("updates", f"{needs.updates:,} ({config.updates_per_task:,} per task)")
+    table.add_row("evaluations", f"{needs.evaluations:,} of {config.tasks} tasks")
+    table.add_row("parameters", f"{needs.parameters:,} per seed")
+    table.add_row("memory, rollouts", size(needs.rollout_bytes))
+    table.add_row("memory, training state", size(needs.state_bytes))
+    table.add_row("disk", size(needs.disk_bytes))
+    if measured:
+        speed = training_speed(experiment)
+        left = needs.steps / speed.steps_per_second + speed.compile_seconds
+        table.add_row("time", f"about {clock(left)} on this machine, evaluations not counted")
+        table.add_row("measured", f"{speed.steps_per_second:,.0f} steps/s on {device()}")
+    Console().print(table)
+
+
+def print_bench(experiment: Experiment, num_envs: int) -> None:
+    """Steps per second of the environment alone and of training."""
+    from brigade.runs.config import load_benchmark
+
+    table = rows(f"{experiment.config.benchmark} on {device()}")
+    alone = environment_speed(load_benchmark(experiment.config.benchmark), num_envs)
+    table.add_row(f"environment, {num_envs:,} at once", f"{alone.steps_per_second:,.0f} steps/s")
+    training = training_speed(experiment)
+    table.add_row("training, small rollouts", f"{training.steps_per_second:,.0f} steps/s")
+    table.add_row("compiling the training step", f"{training.compile_seconds:.1f} s")
+    Console().print(table)
+
+
+def rows(title: str) -> Table:
+    """A table of names and values."""
+    table = Table(title=title, show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    return table
+
+
+def size(count: int) -> str:
+    """Bytes as a person says them."""
+    power = min((len(str(count)) - 1) // 3, 4)
+    unit = ("bytes", "kB", "MB", "GB", "TB")[power]
+    return f"{count / 1000**power:.3g} {unit}"
+
+
+def device() -> str:
+    """What JAX computes on."""
+    return f"{jax.devices()[0].device_kind} ({jax.device_count()})"

@@ -1,0 +1,98 @@
+"""What the adapters share: tasks by number, spaces, one seat's part of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
+
+import jax
+import numpy as np
+
+from brigade.core import Environment, TaskSequence, TimeStep
+from brigade.core.types import State, Task
+
+RENDER_FPS = 8
+Render = Callable[[State, Task], np.ndarray]
+Made = TypeVar("Made")
+
+
+class Tasks(Protocol):
+    """Tasks by number: a sequence, or a list of one."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Task: ...
+
+
+def missing_package(package: str) -> str:
+    """What to do when an adapter's package is not installed."""
+    return f"this adapter needs {package}: pip install 'brigade-rl[{package}]'"
+
+
+def agent_names(num_agents: int) -> list[str]:
+    """The names JaxMARL gives to seats, and PettingZoo here."""
+    return [f"agent_{seat}" for seat in range(num_agents)]
+
+
+def as_tasks(task: Task | TaskSequence) -> Tasks:
+    """A lone task counts as task 0."""
+    return task if isinstance(task, TaskSequence) else [task]
+
+
+def check_task_index(index: int, num_tasks: int) -> int:
+    """Refuse numbers no task has; indexing a JAX array would take the nearest instead."""
+    if not 0 <= index < num_tasks:
+        raise IndexError(f"there is no task {index}: use 0 to {num_tasks - 1}")
+    return index
+
+
+def chosen_task(options: Mapping[str, Any] | None, tasks: Tasks, current: int) -> int:
+    """The number in `reset(options={"task": number})`, or the current one."""
+    return check_task_index((options or {}).get("task", current), len(tasks))
+
+
+def seat_observation(env: Environment, task: Task) -> jax.ShapeDtypeStruct:
+    """Shape and type of what one seat sees, without computing it."""
+    _, now = jax.eval_shape(lambda: env.reset(jax.random.key(0), task))
+    return jax.ShapeDtypeStruct(now.view.obs.shape[1:], now.view.obs.dtype)
+
+
+def bounds(dtype: Any) -> tuple[float, float]:
+    """The least and the largest value of a type; environments promise no tighter ones."""
+    kind = np.dtype(dtype)
+    if kind == np.bool_:
+        return 0, 1
+    if np.issubdtype(kind, np.integer):
+        limits = np.iinfo(kind)
+        return int(limits.min), int(limits.max)
+    return -np.inf, np.inf
+
+
+def public(now: TimeStep) -> TimeStep:
+    """Without the privileged state, which need not travel to the host."""
+    return now.replace(view=now.view.replace(state=None))
+
+
+def seat_info(now: TimeStep, seat: int) -> dict[str, Any]:
+    """One seat's part of a NumPy time step's info, and which actions it may take."""
+    seats = len(now.reward)
+    info: dict[str, Any] = {"action_mask": np.array(now.view.avail[seat], np.int8)}
+    for name, value in now.info.items():
+        array = np.asarray(value)
+        own = array[seat] if array.shape[:1] == (seats,) else array
+        info[name] = own.item() if own.ndim == 0 else np.array(own)
+    return info
+
+
+def made_once(make: Callable[..., Made], *parts: Any) -> Made:
+    """`make(*parts)`, shared by equal parts, so that many copies of a game compile once."""
+    try:
+        hash(parts)
+    except TypeError:  # a policy that holds arrays
+        return make(*parts)
+    return _made(make, parts)
+
+
+@lru_cache(maxsize=64)
+def _made(make: Callable[..., Made], parts: tuple[Any, ...]) -> Made:
+    return make(*parts)

@@ -1,0 +1,138 @@
+"""One seat of a Brigade environment as a Gymnasium environment, partners on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from brigade.core import Array, Environment, Key, Policy, TaskSequence, TimeStep
+from brigade.core.types import Carry, Params, State, Task
+from brigade.envs.adapters.common import (
+    RENDER_FPS,
+    Render,
+    as_tasks,
+    bounds,
+    chosen_task,
+    made_once,
+    missing_package,
+    public,
+    seat_info,
+    seat_observation,
+)
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+except ImportError as error:
+    raise ImportError(missing_package("gymnasium")) from error
+
+
+class Table(struct.PyTreeNode):
+    """Everything that changes from step to step."""
+
+    key: Key
+    state: State
+    now: TimeStep
+    carry: Carry  # the partners' memory
+
+
+def compiled(
+    env: Environment, partners: Policy, seat: int, greedy: bool
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Begin a game, play a step of it with the agent's `own` action."""
+
+    def begin(key: Key, task: Task) -> tuple[Table, TimeStep]:
+        key, reset_key = jax.random.split(key)
+        state, now = env.reset(reset_key, task)
+        return Table(key, state, now, partners.initial_carry(())), public(now)
+
+    def play(params: Params, table: Table, own: Array, task: Task) -> tuple[Table, TimeStep]:
+        key, act_key, step_key = jax.random.split(table.key, 3)
+        # A policy chooses for every seat it is shown; the agent's own is then put in its place.
+        joint, carry, _ = partners.act(params, table.carry, table.now.view, act_key, greedy)
+        state, now = env.step(step_key, table.state, joint.at[seat].set(own), task)
+        return Table(key, state, now, carry), public(now)
+
+    return jax.jit(begin), jax.jit(play)
+
+
+class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
+    """The agent has one seat, a policy all others; `reset(options={"task": number})` changes task.
+
+    Without `partner_params` the policy is asked for fresh ones: right for a script, and an
+    untrained partner otherwise. `render` draws a picture of (state, task).
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        task: Task | TaskSequence,
+        seat: int = 0,
+        *,
+        partners: Policy,
+        partner_params: Params = None,
+        greedy_partners: bool = False,
+        render: Render | None = None,
+    ) -> None:
+        if not 0 <= seat < env.num_agents:
+            raise ValueError(f"there is no seat {seat}: use 0 to {env.num_agents - 1}")
+        self.metadata = {
+            "render_modes": ["rgb_array"] if render else [],
+            "render_fps": RENDER_FPS,
+        }
+        self.render_mode = "rgb_array" if render else None
+        self.seat = seat
+        self._env, self._tasks, self._index = env, as_tasks(task), 0
+        self._task = self._tasks[0]
+        self._picture = render
+        if partner_params is None:
+            partner_params = partners.init(jax.random.key(0))
+        self._params = partner_params
+        self._table: Table | None = None
+        self._over = True
+        self._begin, self._play = made_once(compiled, env, partners, seat, greedy_partners)
+        seen = seat_observation(env, self._task)
+        low, high = bounds(seen.dtype)
+        self.observation_space = spaces.Box(low, high, seen.shape, seen.dtype)
+        self.action_space = spaces.Discrete(env.num_actions)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """A fresh game, and partners who remember nothing."""
+        super().reset(seed=seed)
+        self._index = chosen_task(options, self._tasks, self._index)
+        self._task = self._tasks[self._index]
+        key = jax.random.key(int(self.np_random.integers(2**31)))
+        self._table, now = self._begin(key, self._task)
+        self._over = False
+        return self._seen(jax.device_get(now))
+
+    def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Play `action`, while the partners choose theirs from what they see."""
+        if self._over:
+            raise RuntimeError("no game is being played: call reset()")
+        if not self.action_space.contains(action):
+            raise ValueError(f"action {action!r}: use 0 to {self._env.num_actions - 1}")
+        own = jnp.int32(action)
+        self._table, now = self._play(self._params, self._table, own, self._task)
+        step = jax.device_get(now)
+        terminated, truncated = bool(step.terminated), bool(step.truncated)
+        self._over = terminated or truncated
+        obs, info = self._seen(step)
+        return obs, float(step.reward[self.seat]), terminated, truncated, info
+
+    def render(self) -> Any:
+        """A picture of the game, if there is someone who can draw it."""
+        if self._picture is None or self._table is None:
+            return None
+        return self._picture(self._table.state, self._task)
+
+    def _seen(self, now: TimeStep) -> tuple[np.ndarray, dict[str, Any]]:
+        # A copy, since arrays that come from JAX cannot be written to.
+        return np.array(now.view.obs[self.seat]), seat_info(now, self.seat)

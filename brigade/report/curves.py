@@ -1,0 +1,237 @@
+"""Plots as inline SVG. Words that come from a run folder stay outside, in the page's own text."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from brigade.metrics.result import Floats
+from brigade.metrics.stats import mean_and_interval
+from brigade.report.measure import Estimate, Summary
+from brigade.report.read import RunData
+from brigade.report.style import INK, LINE, SHADE, series, themed
+
+INCHES = (3.7, 2.2)  # small, so that letters stay readable when the page is as wide as a phone
+MOST_POINTS = 200  # per line: more cannot be seen and would make pages of long runs heavy
+RC: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "xtick.color": LINE,
+    "ytick.color": LINE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+}
+
+
+def task_curve(runs: Sequence[RunData], task: int) -> str:
+    """Evaluation scores on one task over the whole run, its own training shaded."""
+    scale, unit = _unit(runs)
+
+    def paint(axes: Axes) -> None:
+        if _same_schedule(runs):
+            _shade(axes, runs[0].task_starts[task] / scale, runs[0].task_ends[task] / scale)
+        for index, run in enumerate(runs):
+            if task < len(run.task_ends):
+                keep = _thin(run.steps, run.task_starts[task], run.task_ends[task])
+                x, values = run.steps[keep] / scale, run.score[keep, task]
+                _line(axes, index, x, values, len(runs) == 1)
+        _score_axis(axes, runs, scale)
+
+    return _draw(f"Score on task {task + 1} over the run", paint, unit, "score")
+
+
+def average_curve(runs: Sequence[RunData]) -> str:
+    """Mean score over all tasks."""
+    scale, unit = _unit(runs)
+
+    def paint(axes: Axes) -> None:
+        _stripes(axes, runs, scale)
+        for index, run in enumerate(runs):
+            keep = _thin(run.steps)
+            x, values = run.steps[keep] / scale, run.score[keep].mean(axis=1)
+            _line(axes, index, x, values, len(runs) == 1)
+        _score_axis(axes, runs, scale)
+
+    return _draw("Mean score over all tasks over the run", paint, unit, "score")
+
+
+def training_curve(runs: Sequence[RunData]) -> str | None:
+    """Score of the training episodes; None when nothing was logged."""
+    scale, unit = _unit(runs)
+    logs = [_training_score(run) for run in runs]
+    if not any(len(steps) for steps, _ in logs):
+        return None
+
+    def paint(axes: Axes) -> None:
+        _stripes(axes, runs, scale)
+        for index, (steps, score) in enumerate(logs):
+            if len(steps):
+                _line(axes, index, steps / scale, score, len(runs) == 1)
+        _score_axis(axes, runs, scale, [score for _, score in logs])
+
+    return _draw("Score of the training episodes over the run", paint, unit, "score")
+
+
+def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
+    """Forgetting of every task; None when no task has an afterlife yet."""
+    if not any(numbers.forgetting for numbers in summaries):
+        return None
+
+    def paint(axes: Axes) -> None:
+        width = 0.8 / len(summaries)
+        for index, numbers in enumerate(summaries):
+            shift = (index - (len(summaries) - 1) / 2) * width
+            for place, task in enumerate(numbers.tasks, start=1):
+                if task.forgetting:
+                    _bar(axes, place + shift, width, task.forgetting, series(index)[0])
+        places = max(len(numbers.tasks) for numbers in summaries) - 1
+        axes.set_xlim(0.4, places + 0.6)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.set_ylim(0, min(1.5, max(1.05, axes.get_ylim()[1])))  # wider intervals are cut off
+
+    return _draw("Forgetting of every task", paint, "task", "forgetting")
+
+
+def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
+    """How much runs learn against how much they keep, with the runs' numbers; needs two runs."""
+    points = [
+        (index, numbers.learned, numbers.forgetting)
+        for index, numbers in enumerate(summaries)
+        if numbers.learned and numbers.forgetting
+    ]
+    if len(points) < 2:
+        return None
+
+    def paint(axes: Axes) -> None:
+        for index, learned, lost in points:
+            kept = 1 - lost.mean
+            wide, high = _visible(learned.half_width), _visible(lost.half_width)
+            colour = series(index)[0]
+            axes.errorbar(learned.mean, kept, high, wide, "o", color=colour, elinewidth=0.8)
+            axes.annotate(str(index + 1), (learned.mean, kept), (5, 4), textcoords="offset points")
+        axes.margins(0.15)
+
+    return _draw(
+        "Stability against plasticity", paint, "score after own training", "1 - forgetting"
+    )
+
+
+def _draw(label: str, paint: Callable[[Axes], None], xlabel: str, ylabel: str) -> str:
+    """One small figure. The label is ours, read aloud by screen readers."""
+    # The salt makes element names differ between plots of a page and agree between two writings.
+    with matplotlib.rc_context({**RC, "svg.hashsalt": label}):
+        figure = Figure(figsize=INCHES, layout="constrained")
+        axes = figure.subplots()
+        paint(axes)
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return _inline(buffer.getvalue(), label)
+
+
+def _inline(svg: str, label: str) -> str:
+    """Leave out what only a file of its own needs: head, metadata, name spaces, common names."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r' (xmlns(:\w+)?|version)="[^"]*"| id="[a-z]\w*_\d+"', "", svg)
+    svg = re.sub(r"\s*\n\s*", "\n", svg)
+    return themed(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1))
+
+
+def _line(axes: Axes, index: int, x: Floats, values: Floats, alone: bool) -> None:
+    """The mean over seeds of `values` [x, seed], its interval, and when alone the seeds."""
+    colour, dash = series(index)
+    mean, half = mean_and_interval(values, axis=1)
+    if values.shape[1] > 1:
+        axes.fill_between(
+            x, mean - half, mean + half, color=colour, alpha=0.2 if alone else 0.12, lw=0
+        )
+        if alone:
+            axes.plot(x, values, color=colour, lw=0.6, alpha=0.6)
+    marker = "o" if len(x) == 1 else None  # a line through one point cannot be seen
+    axes.plot(x, mean, color=colour, lw=1.8, ls=dash, marker=marker, ms=4)
+
+
+def _bar(axes: Axes, place: float, width: float, lost: Estimate, colour: str) -> None:
+    axes.bar(place, lost.mean, 0.9 * width, color=colour)
+    if not np.isnan(lost.half_width):
+        axes.errorbar(place, lost.mean, lost.half_width, color=INK, elinewidth=0.9)
+
+
+def _visible(half_width: float) -> float | None:
+    return None if np.isnan(half_width) else half_width
+
+
+def _score_axis(
+    axes: Axes, runs: Sequence[RunData], scale: float, more: Sequence[Floats] = ()
+) -> None:
+    """The same on every plot, so that they can be compared; a dashed line marks score 1."""
+    seen = np.concatenate([values.ravel() for values in [*more, *(r.score for r in runs)]])
+    seen = seen[np.isfinite(seen)]
+    low, high = (min(0.0, seen.min()), seen.max()) if seen.size else (0.0, 1.0)
+    axes.set_ylim(1.1 * low, 1.1 * high + 0.1)
+    axes.set_xlim(0, max(run.task_ends[-1] for run in runs) / scale)
+    if high > 0.7:
+        axes.axhline(1.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
+
+
+def _stripes(axes: Axes, runs: Sequence[RunData], scale: float) -> None:
+    """Every other task's training is shaded, where all runs agree about it."""
+    if _same_schedule(runs):
+        for start, end in list(zip(runs[0].task_starts, runs[0].task_ends, strict=True))[::2]:
+            _shade(axes, start / scale, end / scale)
+
+
+def _shade(axes: Axes, start: float, end: float) -> None:
+    axes.axvspan(start, end, color=SHADE, lw=0, zorder=0)
+
+
+def _same_schedule(runs: Sequence[RunData]) -> bool:
+    return all(np.array_equal(run.task_ends, runs[0].task_ends) for run in runs)
+
+
+def _unit(runs: Sequence[RunData]) -> tuple[float, str]:
+    longest = max(run.task_ends[-1] for run in runs)
+    if longest >= 1e6:
+        return 1e6, "million steps"
+    return (1e3, "thousand steps") if longest >= 1e4 else (1.0, "steps")
+
+
+def _thin(steps: Floats, start: float = 0.0, end: float = 0.0) -> npt.NDArray[np.int64]:
+    """Which evaluations to draw: some of all, but every one of the training in [start, end]."""
+    some = np.linspace(0, len(steps) - 1, min(len(steps), MOST_POINTS)).astype(np.int64)
+    first, last = np.searchsorted(steps, [start, end])
+    return np.union1d(some, np.arange(first, min(last + 2, len(steps))))  # and what came after it
+
+
+def _training_score(run: RunData) -> tuple[Floats, Floats]:
+    """Steps [point] and score [point, seed], a point being the mean over a few updates."""
+    steps, score = run.logged("score")
+    episodes_at, episodes = run.logged("episodes")
+    if np.array_equal(episodes_at, steps):  # an update in which no episode ended logs a score of 0
+        score = np.where(episodes > 0, score, np.nan)
+    if len(steps) == 0:
+        return steps, score
+    parts = np.array_split(np.arange(len(steps)), min(len(steps), MOST_POINTS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no episode is nan: a gap
+        means = [np.nanmean(score[part], axis=0) for part in parts]
+    return np.array([steps[part].mean() for part in parts]), np.array(means)

@@ -1,0 +1,262 @@
+"""One page about one run or several: no scripts, no network, everything inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from brigade.report import curves, page
+from brigade.report.command import command, flatten
+from brigade.report.measure import Estimate, Summary, summary
+from brigade.report.read import RunData
+from brigade.report.style import series, themed
+from brigade.report.tables import (
+    comparison,
+    count,
+    explanations,
+    labels,
+    task_headings,
+    task_rows,
+    unfinished,
+)
+from brigade.runs.folder import write_atomically
+
+FEW = 12  # plots or pictures; more are folded away
+DEFINITIONS = (
+    (
+        "Score",
+        "What an episode earned on the benchmark's own scale; in a kitchen, 1 is what one good "
+        "cook could serve alone. Scores are means over partners and episodes.",
+    ),
+    (
+        "After training",
+        "The score of a task at the last evaluation of its own training.",
+    ),
+    (
+        "Average score (MEAL, equation 1)",
+        "The sum of all tasks' scores at the last evaluation, divided by the number of tasks.",
+    ),
+    (
+        "Forgetting (MEAL, equation 2)",
+        "For every task but the last: (score after training − score later) ÷ score after training, "
+        "a gain counting as 0, averaged over all later evaluations with weights that fade from 1 "
+        "to e⁻² towards the end of the run; then the mean over tasks. 0: all was kept, 1: all was "
+        "lost.",
+    ),
+    (
+        "Forward transfer (MEAL, equation 3)",
+        "For every task: (mean score while it was trained − mean score when it is trained alone) ÷ "
+        "(1 − mean score when it is trained alone); then the mean over tasks. It needs "
+        "single-task baselines.",
+    ),
+    (
+        "±",
+        "Half of the 95 % confidence interval of the mean over seeds (Student's t). Every metric "
+        "is computed for each seed first.",
+    ),
+)
+
+
+def write_report(runs: Sequence[RunData], folder: Path) -> Path:
+    """Write report.html into the folder and return its path."""
+    if not runs:
+        raise ValueError("a report needs at least one run")
+    summaries = [summary(run) for run in runs]
+    body = [
+        _head(runs, summaries),
+        _headline(runs, summaries),
+        _by_task(runs, summaries),
+        _over_the_run(runs, summaries),
+        _task_curves(runs),
+        *_pictures(runs),
+        page.section("What the numbers mean", page.definitions(DEFINITIONS)),
+        _again(runs),
+        page.tag("footer", f"Written by Brigade from {_folders(runs)}.", "soft"),
+    ]
+    text = page.document(_title(runs), "\n".join(body))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "report.html"
+    # Names may hold halves of surrogate pairs, which JSON allows and UTF-8 does not.
+    write_atomically(path, text.encode("utf-8", "replace"))
+    return path
+
+
+def _title(runs: Sequence[RunData]) -> str:
+    return f"{_benchmark(runs) or count(len(runs), 'run')}: {', '.join(labels(runs))}"
+
+
+def _benchmark(runs: Sequence[RunData]) -> str:
+    """The benchmark, if there is but one."""
+    found = {run.setting("benchmark") for run in runs}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _folders(runs: Sequence[RunData]) -> str:
+    return ", ".join(run.name for run in runs)
+
+
+def _head(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
+    lines = [page.tag("h1", _title(runs))]
+    if len(runs) == 1:
+        lines.append(_soft(_what_ran(runs[0], summaries[0])))
+    lines += [page.tag("p", note, "note") for note in unfinished(runs, summaries)]
+    return page.box("header", "\n".join(lines))
+
+
+def _what_ran(run: RunData, numbers: Summary) -> str:
+    seeds = ", ".join(map(str, run.seeds))
+    parts = [
+        f"Method {numbers.method}",
+        f"learner {run.setting('learner')}" if run.setting("learner") else "",
+        f"{'seed' if numbers.seeds == 1 else 'seeds'} {seeds}",
+        f"{count(len(numbers.tasks), 'task')}, {numbers.planned_steps:,} steps per seed",
+        f"Brigade {run.version}" if run.version else "",
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def _headline(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
+    """Cards for one run, a table for several."""
+    small = _soft(" ".join(explanations(summaries)))
+    if len(runs) > 1:
+        columns = {"": [str(number + 1) for number in range(len(runs))]}
+        columns |= comparison(runs, summaries)
+        if _benchmark(runs):  # it stands in the title
+            del columns["benchmark"]
+        names, rows = list(columns).index("seeds"), zip(*columns.values(), strict=True)
+        return page.section("Side by side", page.table(list(columns), rows, names), small)
+    cards = [_card(*entry) for entry in _numbers(summaries[0]) if entry[1]]
+    return page.box("div", "\n".join(cards), "cards") + small
+
+
+def _numbers(numbers: Summary) -> list[tuple[str, Estimate | None, str]]:
+    every = "over all tasks, at the end" if numbers.finished else "over all tasks, so far"
+    return [
+        ("Average score", numbers.average_score, every),
+        ("Forgetting", numbers.forgetting, "0: all was kept, 1: all was lost"),
+        ("After training", numbers.learned, "score when a task's own training ended"),
+        ("Forward transfer", numbers.forward_transfer, "0: like training alone, 1: perfect"),
+    ]
+
+
+def _card(title: str, estimate: Estimate | None, text: str) -> str:
+    number, _, after = str(estimate).partition(" ")
+    return page.card(title, number, after, text)
+
+
+def _by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
+    tables = [
+        page.table(task_headings(numbers), task_rows(numbers), names=2, total=True)
+        for numbers in summaries
+    ]
+    if len(runs) > 1:
+        tables = [page.details(*entry) for entry in zip(labels(runs), tables, strict=True)]
+    return page.section("Task by task", *tables)
+
+
+def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
+    plots = [
+        ("Average score", curves.average_curve(runs)),
+        ("Training score", curves.training_curve(runs)),
+        ("Forgetting by task", curves.forgetting_bars(summaries)),
+        ("Learning and keeping", curves.stability_plasticity(summaries)),
+    ]
+    text = "The average counts all tasks, also those still to come. Shading marks every other task."
+    if plots[-1][1]:
+        text += " Learning and keeping: up and to the right is better."
+    drawn = [page.plot(title, svg) for title, svg in plots if svg]
+    return page.section("Over the run", _legend(runs), _soft(text), _grid(drawn))
+
+
+def _task_curves(runs: Sequence[RunData]) -> str:
+    """The first tasks at once, the others on demand."""
+    plots = [
+        page.plot(title, curves.task_curve(runs, task))
+        for task, title in enumerate(_task_titles(runs))
+    ]
+    rest = count(len(plots) - FEW, "more task")
+    folded = page.details(rest, _grid(plots[FEW:])) if plots[FEW:] else ""
+    text = (
+        "Line: mean over seeds. Band: its 95 % interval. Grey: while the task itself was trained. "
+    )
+    text += "Dashed, where it is in range: a score of 1."
+    if len(runs) == 1 and len(runs[0].seeds) > 1:
+        text += " Thin: single seeds."
+    head = "Every task over the whole run"
+    return page.section(head, _legend(runs), _soft(text), _grid(plots[:FEW]), folded)
+
+
+def _task_titles(runs: Sequence[RunData]) -> list[str]:
+    """With the task's name where all runs that have the task agree about it."""
+    titles = []
+    for task in range(max(len(run.task_names) for run in runs)):
+        names = {run.task_names[task] for run in runs if task < len(run.task_names)}
+        titles.append(f"{task + 1} · {names.pop()}" if len(names) == 1 else f"Task {task + 1}")
+    return titles
+
+
+def _legend(runs: Sequence[RunData]) -> str:
+    if len(runs) == 1:
+        return ""
+    entries = [
+        page.key(themed(series(index)[0]), series(index)[1], f"{index + 1} · {label}")
+        for index, label in enumerate(labels(runs))
+    ]
+    return page.box("ul", "\n".join(entries), "legend")
+
+
+def _pictures(runs: Sequence[RunData]) -> list[str]:
+    """Runs with the very same pictures show them once."""
+    owners: list[tuple[str, RunData]] = []
+    for label, run in zip(labels(runs), runs, strict=True):
+        if run.pictures and all(run.pictures != other.pictures for _, other in owners):
+            owners.append((label, run))
+    titles = ["The tasks"] if len(owners) == 1 else [f"The tasks of {label}" for label, _ in owners]
+    return [
+        page.section(title, *_pictures_of(run))
+        for title, (_, run) in zip(titles, owners, strict=True)
+    ]
+
+
+def _pictures_of(run: RunData) -> list[str]:
+    """The first seed's in sight, the other seeds' on demand."""
+    groups: list[str] = []
+    for seed in sorted({seed for seed, _ in run.pictures}):
+        figures = [
+            page.picture(_picture_title(run, task), png)
+            for (owner, task), png in run.pictures.items()
+            if owner == seed
+        ]
+        grid = page.box("div", "\n".join(figures), "kitchens")
+        shown = not groups and len(figures) <= FEW
+        groups.append(_soft(f"Seed {seed}") + grid if shown else page.details(f"Seed {seed}", grid))
+    return groups
+
+
+def _picture_title(run: RunData, task: int) -> str:
+    known = 0 < task <= len(run.task_names)
+    return f"{task} · {run.task_names[task - 1]}" if known else f"Task {task}"
+
+
+def _again(runs: Sequence[RunData]) -> str:
+    """How to run each again, and all settings, those of several runs side by side."""
+    commands = [page.box("pre", page.tag("code", command(run.config))) for run in runs]
+    if len(runs) > 1:
+        commands = [page.details(*entry) for entry in zip(labels(runs), commands, strict=True)]
+    return page.section("Run it again", *commands, page.details("All settings", _settings(runs)))
+
+
+def _settings(runs: Sequence[RunData]) -> str:
+    configs = [dict(flatten(run.config)) for run in runs]
+    names = dict.fromkeys(name for config in configs for name in config)  # in order, each once
+    rows = [[name, *(str(config.get(name, "")) for config in configs)] for name in names]
+    heads = ["setting", *(labels(runs) if len(runs) > 1 else ["value"])]
+    return page.table(heads, rows, names=len(heads))
+
+
+def _grid(plots: Sequence[str]) -> str:
+    return page.box("div", "\n".join(plots), "plots")
+
+
+def _soft(text: str) -> str:
+    return page.tag("p", text, "soft")

@@ -1,0 +1,79 @@
+"""The same numbers for a spreadsheet or a script, at full precision."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brigade.report.measure import Estimate, summary
+from brigade.report.read import RunData
+from brigade.runs.folder import write_atomically
+
+SCORES = ("run", "seed", "task", "task_name", "steps", "score", "return")
+ESTIMATES = [
+    f"{name}{end}"
+    for name in ("after_training", "final", "forgetting", "forward_transfer")
+    for end in ("", "_half_width")
+]
+SUMMARY = ("run", "benchmark", "method", "seeds", "task", "task_name", *ESTIMATES)
+
+
+def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
+    """Write scores.csv (a row per evaluation, task and seed) and summary.csv (per task and run)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scores, totals = folder / "scores.csv", folder / "summary.csv"
+    write_atomically(scores, _csv(SCORES, _score_rows(runs)))
+    write_atomically(totals, _csv(SUMMARY, _summary_rows(runs)))
+    return [scores, totals]
+
+
+def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows([_safe(cell) for cell in row] for row in rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _safe(cell: Any) -> Any:
+    """A spreadsheet would run a name that begins like a formula; a quote keeps it text."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@")) else cell
+
+
+def _score_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
+    for label, run in zip(_names(runs), runs, strict=True):
+        steps, names, seeds = run.arrays["steps"].tolist(), run.task_names, run.seeds
+        cells = zip(np.ndindex(run.score.shape), run.score.flat, run.returns.flat, strict=True)
+        for (moment, task, seed), score, returned in cells:
+            where = (label, seeds[seed], task + 1, names[task], steps[moment])
+            yield (*where, float(score), float(returned))
+
+
+def _summary_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
+    """A row per task, then the run's own with `all` for a task."""
+    for label, run in zip(_names(runs), runs, strict=True):
+        numbers = summary(run)
+        who = (label, numbers.benchmark, numbers.method, numbers.seeds)
+        for place, task in enumerate(numbers.tasks, start=1):
+            cells = (task.after_training, task.final, task.forgetting, None)
+            yield (*who, place, task.name, *_cells(cells))
+        total = (numbers.learned, numbers.average_score, numbers.forgetting)
+        yield (*who, "all", "", *_cells((*total, numbers.forward_transfer)))
+
+
+def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float | str]:
+    """Two cells each; empty is unknown."""
+    for estimate in estimates:
+        for value in (estimate.mean, estimate.half_width) if estimate else (np.nan, np.nan):
+            yield "" if np.isnan(value) else value
+
+
+def _names(runs: Sequence[RunData]) -> list[str]:
+    """The folders' names, or their paths where two folders have one name."""
+    names = [run.name for run in runs]
+    return names if len(set(names)) == len(names) else [str(run.path) for run in runs]

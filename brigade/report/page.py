@@ -1,0 +1,104 @@
+"""Pieces of the page. Whatever is not named `markup` or `svg` is text and gets escaped here."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from brigade.report.style import CSS
+
+# Nothing may be fetched or run, whatever a run folder holds.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def document(title: str, markup: str) -> str:
+    """A whole page."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n"
+        f"<body>\n<main>\n{markup}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def tag(name: str, text: str, css: str = "") -> str:
+    """One element around plain text."""
+    return f"<{name}{_css(css)}>{escape(text)}</{name}>"
+
+
+def box(name: str, markup: str, css: str = "") -> str:
+    """One element around other elements."""
+    return f"<{name}{_css(css)}>\n{markup}\n</{name}>"
+
+
+def _css(css: str) -> str:
+    return f' class="{css}"' if css else ""
+
+
+def section(title: str, *markup: str) -> str:
+    """A heading and what stands below it; nothing at all when that is empty."""
+    below = "\n".join(filter(None, markup))
+    return f"<section>\n{tag('h2', title)}\n{below}\n</section>" if below else ""
+
+
+def details(title: str, markup: str) -> str:
+    """Folded away until asked for."""
+    return f"<details>\n{tag('summary', title)}\n{markup}\n</details>"
+
+
+def card(title: str, number: str, after: str, text: str) -> str:
+    """A headline number, what follows it in small print, and what it means."""
+    small = f" <small>{escape(after)}</small>" if after else ""
+    value = f'<div class="number">{escape(number)}{small}</div>'
+    return box("div", tag("h3", title) + value + tag("div", text, "soft"), "card")
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], names: int, total: bool = False
+) -> str:
+    """Left-aligned names, then right-aligned numbers; `total` makes the last row stand out."""
+    lines = [_row("th", headings, names, "")]
+    body = list(rows)
+    for index, row in enumerate(body):
+        last = total and index == len(body) - 1
+        lines.append(_row("td", row, names, "total" if last else ""))
+    return box("div", box("table", "\n".join(lines)), "wide")
+
+
+def _row(cell: str, texts: Sequence[str], names: int, css: str) -> str:
+    cells = [
+        tag(cell, text) if i < names else f'<{cell} class="n">{_number(text)}</{cell}>'
+        for i, text in enumerate(texts)
+    ]
+    return f"<tr{_css(css)}>{''.join(cells)}</tr>"
+
+
+def _number(text: str) -> str:
+    """On a narrow screen an interval goes below its mean."""
+    mean, sign, half_width = text.partition(" ± ")
+    return escape(mean) + (f' <span class="half">± {escape(half_width)}</span>' if sign else "")
+
+
+def plot(title: str, svg: str) -> str:
+    """A plot under its title."""
+    return box("figure", tag("h3", title) + svg)
+
+
+def picture(title: str, png: bytes) -> str:
+    """A PNG inside the page."""
+    data = base64.b64encode(png).decode("ascii")
+    image = f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">'
+    return box("figure", tag("h3", title) + image)
+
+
+def key(colour: str, dash: str, text: str) -> str:
+    """One entry of a legend."""
+    line = f'<span class="key" style="border-top-style:{dash};border-top-color:{colour}"></span>'
+    return f"<li>{line}{escape(text)}</li>"
+
+
+def definitions(entries: Iterable[tuple[str, str]]) -> str:
+    """Terms and what they mean."""
+    return box("dl", "\n".join(tag("dt", term) + tag("dd", text) for term, text in entries))

@@ -1,0 +1,101 @@
+"""Colours and the style sheet of the page: one palette for plots and text, light and dark."""
+
+from __future__ import annotations
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; brighter on a dark ground.
+SERIES = (
+    ("#0072b2", "#4fb0e8"),
+    ("#d55e00", "#f58b45"),
+    ("#009e73", "#35c79c"),
+    ("#b8558d", "#e59cc8"),
+    ("#c98a00", "#f3bb45"),
+    ("#5a6570", "#b3bcc6"),
+)
+DASHES = ("solid", "dashed", "dotted")  # for runs that share a colour
+
+INK, LINE, SHADE = "#1f2430", "#9aa3ad", "#eceff3"
+THEME = {
+    "ink": (INK, "#e8eaee"),
+    "line": (LINE, "#6f7986"),
+    "shade": (SHADE, "#2b323c"),
+    "soft": ("#5b6472", "#a3acb9"),
+    "page": ("#f6f7f9", "#14171c"),
+    "card": ("#ffffff", "#1c2027"),
+    "edge": ("#dfe3e8", "#323944"),
+    "warn": ("#fff4d6", "#3d3316"),
+    **{f"s{index}": pair for index, pair in enumerate(SERIES)},
+}
+
+
+def series(index: int) -> tuple[str, str]:
+    """Colour (on light ground) and dash of the line of a run."""
+    return SERIES[index % len(SERIES)][0], DASHES[index // len(SERIES) % len(DASHES)]
+
+
+def themed(svg: str) -> str:
+    """Let the colours of a plot follow the page's theme."""
+    for name, (light, _) in THEME.items():
+        if name in ("ink", "line", "shade") or name[1:].isdigit():
+            svg = svg.replace(light, f"var(--{name})")
+    return svg
+
+
+def _variables(dark: bool) -> str:
+    return "".join(f"--{name}:{pair[dark]};" for name, pair in THEME.items())
+
+
+CSS = (
+    f":root{{color-scheme:light dark;{_variables(False)}}}"
+    f"@media (prefers-color-scheme:dark){{:root{{{_variables(True)}}}}}"
+    "@media print{:root{color-scheme:light;" + _variables(False) + "}}"
+    """
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--ink);
+ font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}
+main{max-width:1120px;margin:0 auto;padding:28px 20px 64px}
+h1{font-size:1.75rem;line-height:1.2;margin:0 0 6px;overflow-wrap:anywhere}
+h2{font-size:1.2rem;margin:38px 0 10px}
+h3{font-size:.95rem;margin:0 0 4px;overflow-wrap:anywhere}
+p{margin:6px 0;max-width:76ch}
+.soft{color:var(--soft);font-size:.9rem}
+.note{background:var(--warn);border-radius:8px;padding:8px 14px;margin:14px 0;max-width:none}
+.cards{display:grid;gap:14px;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));margin:20px 0}
+.card{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:14px 16px}
+.card .number{font-size:1.9rem;font-weight:650;line-height:1.25;font-variant-numeric:tabular-nums}
+.card .number small{font-size:1rem;font-weight:400;color:var(--soft)}
+.plots{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(320px,100%),1fr))}
+figure{margin:0;background:var(--card);border:1px solid var(--edge);border-radius:10px;
+ padding:12px 14px 8px}
+figure svg{display:block;width:100%;height:auto}
+figure svg *{stroke-linejoin:round;stroke-linecap:butt}
+.kitchens{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(180px,1fr))}
+.kitchens img{display:block;width:100%;height:auto}
+.wide{overflow-x:auto;background:var(--card);border:1px solid var(--edge);border-radius:10px}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td{padding:7px 14px;text-align:left;border-bottom:1px solid var(--edge);vertical-align:top}
+th{font-weight:600;font-size:.85rem;color:var(--soft)}
+td.n,th.n{text-align:right;white-space:nowrap}
+.half{color:var(--soft);font-weight:400}
+tr:last-child td{border-bottom:0}
+tr.total td{font-weight:650;border-top:2px solid var(--edge)}
+details{margin:12px 0}
+summary{cursor:pointer;font-weight:600;padding:4px 0}
+details[open]>summary{margin-bottom:8px}
+dl{margin:0}dt{font-weight:600;margin-top:12px}dd{margin:2px 0 0;max-width:76ch}
+pre{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:12px 16px;
+ overflow-x:auto;font-size:.85rem}
+code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+td code{overflow-wrap:anywhere}
+.legend{display:flex;flex-wrap:wrap;gap:4px 20px;list-style:none;margin:8px 0 14px;padding:0}
+.legend li{overflow-wrap:anywhere}
+.key{display:inline-block;width:28px;margin-right:8px;vertical-align:middle;border-top:3px solid}
+footer{margin-top:44px}
+@media (max-width:560px){
+ main{padding:18px 12px 48px}h1{font-size:1.4rem}
+ th,td{padding:6px 8px}td,th{font-size:.85rem}.cards{gap:10px}
+ th.n{white-space:normal}.half{display:block}.card:first-child:nth-last-child(odd){grid-column:1/-1}
+ .cards{grid-template-columns:repeat(2,minmax(0,1fr))}.card{padding:10px 12px}
+ .card .number{font-size:1.45rem}.kitchens{grid-template-columns:repeat(2,minmax(0,1fr))}
+}
+"""
+)

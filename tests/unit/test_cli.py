@@ -1,0 +1,212 @@
+"""The command line: what it prints, and that every mistake is one line, status 2, no traces."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from brigade.cli import VERBS, main
+
+TINY = (
+    "meal/level-1 --tasks 2 --seeds 2 --steps-per-task 1600 --num-envs 2 --eval-every 1 "
+    "--eval-episodes 2 --network.hidden 8 --ppo.minibatches 4 --ppo.epochs 1"
+).split()
+METHOD = '''
+from dataclasses import dataclass
+import jax
+from brigade.core import ContinualMethod
+
+@dataclass(frozen=True)
+class Halver(ContinualMethod):
+    """Learns half as fast."""
+    share: float = 0.5
+    def edit_grads(self, mem, grads, params, loss_on, key):
+        return jax.tree.map(lambda g: self.share * g, grads)
+'''
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder to stand in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(__file__).parents[2] / ".cache"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run meal/level-9", "unknown benchmark 'meal/level-9': did you mean 'meal/level-3'?"),
+        ("run meal/level-1 --method fft", "unknown method 'fft': did you mean 'ft'?"),
+        ("run meal/level-1 --learner ipo", "unknown learner 'ipo': did you mean 'ippo'?"),
+        ("run meal/level-1 --sedes 2", "unknown setting 'sedes': did you mean 'seeds'?"),
+        ("run meal/level-1 --ppo.epoch 2", "unknown setting 'ppo.epoch': did you mean 'ppo.epochs'"),
+        ("run", "no benchmark is named"),
+        ("run meal/level-1 3", "unexpected '3' after the benchmark"),
+        ("run meal/level-1 --seeds two", "Error parsing --seeds"),
+        ("run meal/level-1 --seeds", "Missing value for argument '--seeds'"),
+        ("run meal/level-1 --seeds 0", "seeds is 0; it must be a number of at least 1"),
+        ("run meal/level-1 --seed -1", "seed is -1; it must be a number of at least 0"),
+        ("run meal/level-1 --tasks -3", "tasks is -3"),
+        ("run meal/level-1 --steps-per-task nan", "steps_per_task is nan"),
+        ("run meal/level-1 --steps-per-task 0", "steps_per_task is 0.0; it must be a positive"),
+        ("run meal/level-1 --ppo.learning-rate nan", "learning_rate is nan"),
+        ("run meal/level-1 --ppo.gamma 2", "gamma is 2.0; it must be from 0.0 to 1.0"),
+        ("run meal/level-1 --network.encoder rnn", "invalid choice 'rnn'"),
+        ("run meal/level-1 --network.hidden 0", "hidden is 0"),
+        ("run meal/level-1 --ppo.minibatches 7", "do not divide into 7 minibatches"),
+        ("run meal/level-1 --method ./none.py:X", "there is no file none.py"),
+        ("run meal/level-1 --config none.toml", "cannot read the config file none.toml"),
+        ("run meal/level-1 --config broken.toml", "broken.toml is not valid"),
+        ("run meal/level-1 --config typo.toml", "unknown setting 'ppo.epoch'"),
+        ("run meal/level-1 --config type.toml", "Error parsing --seeds"),
+        ("run meal/level-1 --checkpoint-minutes x", "'x' is not a number"),
+        ("run meal/level-1 --out there", "there exists already"),
+        ("runn", "unknown verb 'runn': did you mean 'run'?"),
+        ("list thing", "unknown kind 'thing'"),
+        ("resume nowhere", "there is no run folder nowhere"),
+        ("resume there", "there is not a run folder: it has no config.json"),
+        ("resume broken", "broken/config.json is damaged"),
+        ("resume newer", "format 2, this Brigade reads 1"),
+        ("report nowhere", "nowhere"),
+        ("watch nowhere", "there is no run folder nowhere"),
+        ("plan meal/level-9", "unknown benchmark"),
+        ("layouts --level 7", "unknown level '7': known: 1, 2, 3, extreme"),
+        ("layouts --num 0", "0 is too few"),
+        ("layouts --num x", "'x' is not a whole number"),
+        ("layouts --seed -1", "seed is -1"),
+        ("layouts --sed 1", "unknown argument '--sed': did you mean '--seed'?"),
+        ("layouts --agents 5", "a kitchen has 1 to 4 agents"),
+        ("layouts --file ragged.txt", "ragged.txt: R1 rectangle: row 2 has 4 tiles"),
+        ("layouts --file potless.txt", "potless.txt: R2 parts: there is no tile P"),
+        ("layouts --file none.txt", "cannot read none.txt: No such file"),
+        ("bench meal/level-9", "unknown benchmark"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(here, capsys, words, message):
+    (here / "there").mkdir()
+    (here / "broken").mkdir()
+    (here / "broken" / "config.json").write_text("{")
+    (here / "newer").mkdir()
+    (here / "newer" / "config.json").write_text('{"format": 2, "brigade": "9", "config": {}}')
+    (here / "broken.toml").write_text("seeds = [")
+    (here / "typo.toml").write_text("[ppo]\nepoch = 2\n")
+    (here / "type.toml").write_text('seeds = "two"\n')
+    (here / "ragged.txt").write_text("XXPXX\nO1.2\nXDXSX\n")
+    (here / "potless.txt").write_text("XXXXX\nO1.2X\nXDXSX\n")
+    before = sorted(p.relative_to(here) for p in here.rglob("*"))
+    assert main(words.split()) == 2
+    shown = capsys.readouterr()
+    assert shown.err.count("\n") == 1
+    assert shown.err.startswith("brigade: ")
+    assert message in shown.err
+    assert shown.out == ""
+    assert sorted(p.relative_to(here) for p in here.rglob("*")) == before
+
+
+def test_debug_shows_the_traceback(here):
+    with pytest.raises(ValueError, match="unknown benchmark"):
+        main(["run", "meal/level-9", "--debug"])
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "first"
+    assert main(["run", *TINY, "--out", str(path), "--quiet"]) == 0
+    return path
+
+
+def test_run_prints_progress_and_ends_with_a_report(here, capsys):
+    assert main(["run", *TINY, "--out", "first", "--tensorboard"]) == 0
+    shown = capsys.readouterr()
+    assert "task 2/2  update 2/2" in shown.err
+    assert "steps/s" in shown.err
+    assert "left" in shown.err
+    assert "average" in shown.out
+    assert "report.html" in shown.out
+    assert (here / "first" / "report" / "report.html").is_file()
+    assert list((here / "first" / "tensorboard").iterdir())
+
+
+def test_quiet_says_nothing(first_run, here, capsys):
+    assert main(["resume", str(first_run), "--quiet"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == shown.err == ""
+
+
+def test_flags_win_over_the_file_and_the_file_over_the_preset(here):
+    from brigade.runs.config import from_dict, read_file
+
+    (here / "my.toml").write_text(
+        'benchmark = "meal/level-2"\nseeds = 4\ntasks = 7\n[ppo]\nepochs = 3\n'
+    )
+    experiment = from_dict(read_file("my.toml"), ["--tasks", "2", "--preset", "laptop"])
+    assert experiment.config.benchmark == "meal/level-2"
+    assert (experiment.config.seeds, experiment.config.tasks) == (4, 2)
+    assert experiment.learner.ppo.epochs == 3
+    assert experiment.config.num_envs == 16  # the preset's
+
+
+def test_a_method_from_a_file_runs_with_its_own_flags(here, capsys):
+    (here / "mine.py").write_text(METHOD)
+    words = ["run", *TINY, "--method", "./mine.py:Halver", "--method-settings.share", "0.25"]
+    assert main([*words, "--out", "mine", "--quiet"]) == 0
+    config = json.loads((here / "mine" / "config.json").read_text())["config"]
+    assert config["method_settings"] == {"share": 0.25}
+    assert main(["resume", "mine"]) == 2
+    assert "add --trust" in capsys.readouterr().err
+    assert main(["resume", "mine", "--trust", "--quiet"]) == 0
+
+
+def test_layouts_prints_text_json_and_pictures(here, capsys):
+    assert main("layouts --level 2 --num 3 --seed 5 --out drawn".split()) == 0
+    assert capsys.readouterr().out.count("# level-2-seed-5-") == 3
+    assert len(list((here / "drawn").glob("*.png"))) == 3
+    assert main("layouts --level 2 --num 3 --seed 5 --json".split()) == 0
+    grids = json.loads(capsys.readouterr().out)
+    assert len(grids) == 3
+    assert all(len(row) == len(grid[0]) for grid in grids for row in grid)
+    assert main(["layouts", "--file", "drawn/level-2-seed-5-1.txt"]) == 0
+    assert "obeys all ten rules" in capsys.readouterr().out
+
+
+def test_plan_tells_the_cost_and_starts_nothing(here, capsys):
+    assert main(["plan", *TINY, "--no-measure"]) == 0
+    shown = capsys.readouterr().out
+    assert "6,400 over 2 seeds" in shown
+    assert "4 (2 per task)" in shown
+    assert "5 of 2 tasks" in shown
+    assert list(here.iterdir()) == []
+
+
+def test_watch_films_a_task(first_run, here, capsys):
+    assert main(["watch", str(first_run), "--task", "2", "--out", "film.gif"]) == 0
+    assert "film.gif" in capsys.readouterr().out
+    assert (here / "film.gif").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("words", "message"), [("--task 3", "no task 3"), ("--seed 7", "no seed 7")])
+def test_watch_knows_what_the_run_has(first_run, here, capsys, words, message):
+    assert main(["watch", str(first_run), *words.split()]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(capsys, verb):
+    try:
+        assert main([verb, "--help"]) == 0
+    except SystemExit as stop:  # argparse leaves this way
+        assert stop.code == 0
+    assert f"usage: brigade {verb}" in capsys.readouterr().out
+
+
+def test_help_of_run_names_every_setting(capsys):
+    from brigade.learners.ppo import IPPO
+    from brigade.methods.ft import FineTuning
+    from brigade.runs.config import RunConfig, _flags_of
+
+    main(["run", "--help"])
+    shown = capsys.readouterr().out
+    for kind in (RunConfig, IPPO, FineTuning):
+        for flag in _flags_of(kind, ""):
+            assert flag == "benchmark" or f"--{flag}" in shown

@@ -1,0 +1,418 @@
+"""Reports: hand-checked numbers, and pages that a stranger's run folder cannot misuse."""
+
+import csv
+import io
+import json
+import math
+import re
+import shlex
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from brigade.report import RunFolderError, print_summary, read_run, write_csv, write_report
+from brigade.report.command import command
+from brigade.report.measure import NO_BASELINES, summary
+from brigade.report.tables import labels
+from brigade.runs.config import as_flags
+
+T = 12.706204736  # 97.5 % quantile of Student's t with one degree of freedom: two seeds
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+CONFIG = {
+    "benchmark": "meal/level-1",
+    "method": "ft",
+    "learner": "ippo",
+    "seeds": 2,
+    "tasks": 2,
+    "greedy": False,
+    "ppo": {"learning_rate": 0.002, "anneal": True},
+    "network": {"hidden": [64, 64]},
+}
+STEPS = [0, 50, 100, 150, 200]
+# [eval, task] of both seeds
+FIRST = [[0, 0], [0.5, 0], [1.0, 0], [0.5, 0.4], [0.5, 0.8]]
+SECOND = [[0, 0], [0.4, 0], [0.8, 0.2], [0.8, 0.4], [0.4, 0.62]]
+PNG = b"\x89PNG\r\n\x1a\n" + b"not much of a picture"
+
+
+def make_run(path, evals=5, names=("kitchen 1", "kitchen 2"), config=CONFIG, number=1, **arrays):
+    """Two seeds (3 and 4), two tasks of 100 steps, two episodes 0.1 above and below the mean."""
+    path.mkdir(parents=True)
+    head = {"format": number, "brigade": "0.1.0", "config": config}
+    (path / "config.json").write_text(json.dumps(head))
+    mean = np.stack([FIRST, SECOND], axis=-1)[:evals, :, None, :, None]
+    score = (mean + np.array([-0.1, 0.1])).astype(np.float32)
+    content = {
+        "score": score,
+        "returns": 20 * score,
+        "steps": np.array(STEPS[:evals]),
+        "task_ends": np.array([100, 200]),
+        "task_names": np.array(names),
+        "seeds": np.array([3, 4]),
+        "axes": np.array(["eval", "task", "partner", "seed", "episode"]),
+    }
+    np.savez(path / "returns.npz", **(content | arrays))
+    rows = [{"task": 0, "update": i, "steps": 10 * i, "seconds": 0.1 * i} for i in range(1, 6)]
+    lines = [json.dumps(row | {"metrics": {"score": [0.1, 0.3], "loss": [1, 2]}}) for row in rows]
+    (path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    return path
+
+
+def page_of(*runs, folder):
+    return write_report(list(runs), folder).read_text(encoding="utf-8")
+
+
+def printed(*runs, **options):
+    out = io.StringIO()
+    print_summary(Console(file=out, width=80, **options), list(runs))
+    return out.getvalue()
+
+
+def near(estimate, first, second):
+    """The mean and interval of the two seeds' values."""
+    half_width = T * abs(first - second) / 2  # sd / sqrt(2), the sd being |a - b| / sqrt(2)
+    expected = ((first + second) / 2, half_width)
+    assert (estimate.mean, estimate.half_width) == pytest.approx(expected, abs=1e-6)
+
+
+def test_numbers_are_those_of_hand_arithmetic(tmp_path):
+    numbers = summary(read_run(make_run(tmp_path / "run")))
+    one, two = numbers.tasks
+    near(one.after_training, 1.0, 0.8)
+    near(one.final, 0.5, 0.4)
+    # Seed 3 lost half at both later evaluations. Seed 4 lost nothing, then half: weights 1/e, 1/e².
+    near(one.forgetting, 0.5, 0.5 / (math.e + 1))
+    near(two.after_training, 0.8, 0.62)
+    near(two.final, 0.8, 0.62)
+    assert two.forgetting is None  # nothing came after it
+    near(numbers.average_score, 0.65, 0.51)
+    near(numbers.learned, 0.9, 0.71)
+    near(numbers.forgetting, 0.5, 0.5 / (math.e + 1))
+    assert numbers.forward_transfer is None
+    assert numbers.transfer_note == NO_BASELINES
+    assert numbers.finished
+
+
+def test_forward_transfer_needs_baselines(tmp_path):
+    alone = {"baseline_steps": np.array([0, 50, 100]), "baseline_score": np.zeros((2, 2, 3))}
+    numbers = summary(read_run(make_run(tmp_path / "run", **alone)))
+    # Alone nothing is learned, so the gain is the mean height of the curve itself.
+    near(numbers.forward_transfer, (0.5 + 0.4) / 2, (0.4 + 0.405) / 2)
+    assert numbers.transfer_note == ""
+
+
+def test_bad_baselines_are_explained_not_fatal(tmp_path):
+    alone = {"baseline_steps": np.array([0, 50]), "baseline_score": np.zeros((1, 2, 3))}
+    run = read_run(make_run(tmp_path / "run", **alone))
+    assert summary(run).forward_transfer is None
+    assert "baseline_score" in printed(run)
+
+
+@pytest.mark.parametrize(
+    ("evals", "trained", "lost"), [(4, 1, (0.5, 0.0)), (3, 1, None), (2, 0, None), (1, 0, None)]
+)
+def test_unfinished_run_says_what_is_known(tmp_path, evals, trained, lost):
+    run = read_run(make_run(tmp_path / "run", evals=evals))
+    numbers = summary(run)
+    assert not numbers.finished
+    assert numbers.trained == trained
+    assert (numbers.learned is None) == (trained == 0)
+    if lost:
+        near(numbers.tasks[0].forgetting, *lost)
+    else:
+        assert numbers.forgetting is None
+    assert "not finished" in printed(run)
+    assert "not finished" in page_of(run, folder=tmp_path / "out")
+
+
+def test_one_seed_has_no_interval(tmp_path):
+    one = np.array(FIRST)[:, :, None, None, None]
+    arrays = {"score": one, "returns": one, "seeds": np.array([7])}
+    folder = make_run(tmp_path / "run", **arrays)
+    (folder / "log.jsonl").unlink()
+    run = read_run(folder)
+    assert str(summary(run).average_score) == "0.65"
+    text = printed(run)
+    assert "±" not in text
+    assert "1 seed," in text
+    page_of(run, folder=tmp_path / "out")
+
+
+def test_terminal_table_is_plain_and_narrow(tmp_path):
+    text = printed(read_run(make_run(tmp_path / "run")))
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    cells = next(line for line in text.splitlines() if "kitchen 1" in line)
+    assert re.sub(r"\s+", " ", cells).strip() == "1 kitchen 1 0.90 ± 1.27 0.45 ± 0.64 0.32 ± 2.32"
+    assert NO_BASELINES in text
+
+
+def test_terminal_compares_runs(tmp_path):
+    ft = read_run(make_run(tmp_path / "a"))
+    ewc = read_run(make_run(tmp_path / "b", config=CONFIG | {"method": "ewc"}))
+    text = printed(ft, ewc)
+    assert max(map(len, text.splitlines())) <= 80
+    lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
+    assert lines[0] == "benchmark method seeds average score forgetting"
+    assert lines[1] == "meal/level-1 ft 2 0.58 ± 0.89 0.32 ± 2.32"
+    assert lines[2] == "meal/level-1 ewc 2 0.58 ± 0.89 0.32 ± 2.32"
+
+
+def test_terminal_takes_no_orders_from_names(tmp_path):
+    run = read_run(make_run(tmp_path / "run", names=("\x1b[2J[red]x[/]", "\u009b31my")))
+    text = printed(run, force_terminal=True, color_system=None)
+    assert "\x1b[2J" not in text
+    assert "\u009b" not in text
+    assert "[red]x[/]" in text
+
+
+def test_ascii_terminal_gets_ascii(tmp_path):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    print_summary(Console(file=out, width=80), [read_run(make_run(tmp_path / "run"))])
+    out.flush()
+    assert b"0.90 +- 1.27" in out.buffer.getvalue()
+
+
+def test_labels_are_short_and_different(tmp_path):
+    first = read_run(make_run(tmp_path / "x" / "a"))
+    second = read_run(make_run(tmp_path / "x" / "b"))
+    namesake = read_run(make_run(tmp_path / "y" / "a"))
+    assert labels([first]) == ["ft"]
+    assert labels([first, second]) == ["a", "b"]
+    assert labels([first, namesake]) == [str(first.path), str(namesake.path)]
+
+
+class Tags(HTMLParser):
+    """Collects tags and attributes, and checks that tags close in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.seen, self.attributes, self.open = set(), [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def evil_run(path):
+    config = CONFIG | {"benchmark": EVIL, "method": EVIL, EVIL: EVIL, "ppo": {EVIL: [EVIL]}}
+    run = make_run(path, names=(EVIL, "$\\frac{--><b>"), config=config)
+    (run / "pictures").mkdir()
+    for seed in (3, 4):
+        (run / "pictures" / f"seed{seed}-task1.png").write_bytes(PNG)
+    return read_run(run)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_page_is_self_contained_and_inert(tmp_path, count):
+    runs = [evil_run(tmp_path / EVIL.replace("/", "") / str(i)) for i in range(count)]
+    text = page_of(*runs, folder=tmp_path / "out")
+    assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", text)
+    tags = Tags(text)
+    assert not tags.seen & {"script", "iframe", "object", "embed", "link", "base", "form", "b"}
+    for name, value in tags.attributes:
+        assert not name.startswith("on")
+        assert name != "src" or value.startswith("data:image/png;base64,")
+        assert not name.endswith("href") or value.startswith("#")
+    assert "&lt;script&gt;alert(1)" in text
+    assert "default-src 'none'" in text
+
+
+def test_page_shows_numbers_pictures_and_settings(tmp_path):
+    folder = make_run(tmp_path / "run")
+    (folder / "pictures").mkdir()
+    (folder / "pictures" / "seed3-task1.png").write_bytes(PNG)
+    text = page_of(read_run(folder), folder=folder / "report")
+    for word in (
+        "0.58",
+        "± 0.89",
+        "0.90",
+        "kitchen 2",
+        "Seed 3",
+        NO_BASELINES,
+        "ppo.learning_rate",
+    ):
+        assert word in text
+    assert text.count("<svg") == 5  # average, training, forgetting and two tasks
+    assert text.count("<img") == 1
+
+
+def test_page_overlays_runs(tmp_path):
+    runs = [make_run(tmp_path / m, config=CONFIG | {"method": m}) for m in ("ft", "ewc")]
+    longer = {"task_ends": np.array([100, 400])}  # another schedule: no common shading
+    runs.append(make_run(tmp_path / "agem", config=CONFIG | {"method": "agem"}, **longer))
+    text = page_of(*map(read_run, runs), folder=tmp_path / "out")
+    assert text.count("<svg") == 6  # one more: learning against keeping
+    assert text.count('class="key"') == 6  # three runs in two legends
+    for colour in ("var(--s0)", "var(--s1)", "var(--s2)"):
+        assert colour in text
+    assert "agem is not finished" in text
+
+
+def test_writing_twice_gives_the_same_bytes_and_no_litter(tmp_path):
+    run = read_run(make_run(tmp_path / "run"))
+    first = page_of(run, folder=tmp_path / "out")
+    assert page_of(run, folder=tmp_path / "out") == first
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_csv_rows(tmp_path):
+    runs = [read_run(make_run(tmp_path / name, names=("=1+1", "b"))) for name in ("x", "y")]
+    scores, totals = (rows_of(path) for path in write_csv(runs, tmp_path / "out"))
+    assert len(scores) == 2 * 5 * 2 * 2
+    found = [r for r in scores if (r["run"], r["seed"], r["steps"]) == ("y", "4", "150")]
+    assert [(r["task"], r["task_name"]) for r in found] == [("1", "'=1+1"), ("2", "b")]
+    assert [float(r["score"]) for r in found] == pytest.approx([0.8, 0.4])
+    assert [float(r["return"]) for r in found] == pytest.approx([16.0, 8.0])
+    assert [(r["run"], r["task"]) for r in totals[:3]] == [("x", "1"), ("x", "2"), ("x", "all")]
+    assert float(totals[2]["final"]) == pytest.approx(0.58)
+    assert float(totals[2]["final_half_width"]) == pytest.approx(T * 0.07)
+    assert totals[1]["forgetting"] == totals[2]["forward_transfer"] == ""
+
+
+def test_command_is_the_one_the_config_came_from(tmp_path):
+    config = CONFIG | {"method": "my file.py:Method"}
+    settings = {name: value for name, value in config.items() if name != "benchmark"}
+    words = shlex.split(command(config).replace("\\\n", ""))  # as a shell joins lines
+    assert words == ["brigade", "run", "meal/level-1", *as_flags(settings)]
+
+
+def test_cut_last_line_of_the_log_is_ignored(tmp_path):
+    folder = make_run(tmp_path / "run")
+    with (folder / "log.jsonl").open("a") as log:
+        log.write('{"task": 0, "update": 6, "ste')
+    assert [row["steps"] for row in read_run(folder).log] == [10, 20, 30, 40, 50]
+
+
+def test_log_has_one_row_per_update(tmp_path):
+    folder = make_run(tmp_path / "run")
+    with (folder / "log.jsonl").open("a") as log:  # what a resumed run and an evaluation may add
+        log.write('{"steps": 20, "metrics": {"score": [0.5, 0.6]}}\n{"steps": 30, "metrics": {}}\n')
+    steps, score = read_run(folder).logged("score")
+    assert steps.tolist() == [10, 20, 30, 40, 50]
+    assert score[:3].tolist() == [[0.1, 0.3], [0.5, 0.6], [0.1, 0.3]]
+
+
+def test_only_real_pictures_are_shown(tmp_path):
+    folder = make_run(tmp_path / "run")
+    pictures = folder / "pictures"
+    pictures.mkdir()
+    (pictures / "seed3-task1.png").write_bytes(PNG)
+    (pictures / "seed3-task2.png").write_text("root:x:0:0")
+    (tmp_path / "secret.png").write_bytes(PNG + b"secret")
+    (pictures / "seed4-task1.png").symlink_to(tmp_path / "secret.png")
+    (pictures / "holiday.png").write_bytes(PNG)
+    assert read_run(folder).pictures == {(3, 1): PNG}
+
+
+class Bomb:
+    """An object whose unpickling leaves a mark."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return (open, (str(self.mark), "w"))
+
+
+def test_pickles_are_refused_and_never_run(tmp_path):
+    bomb = np.array([Bomb(tmp_path / "mark")], dtype=object)
+    for name in ("seeds", "extra"):
+        with pytest.raises(RunFolderError, match=r"returns\.npz"):
+            read_run(make_run(tmp_path / name, **{name: bomb}))
+    folder = make_run(tmp_path / "raw")
+    with (folder / "returns.npz").open("wb") as file:
+        np.lib.format.write_array(file, bomb, allow_pickle=True)
+    with pytest.raises(RunFolderError, match=r"returns\.npz"):
+        read_run(folder)
+    assert not (tmp_path / "mark").exists()
+
+
+def change(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+BROKEN = {
+    "no config": (lambda f: (f / "config.json").unlink(), "not a run folder"),
+    "no evaluations": (lambda f: (f / "returns.npz").unlink(), "no evaluations yet"),
+    "half a config": (change("config.json", b'{"format": 1,'), r"config\.json"),
+    "binary config": (change("config.json", b"\xff\xfe\x00"), r"config\.json"),
+    "deep config": (change("config.json", b"[" * 100_000), r"config\.json"),
+    "a list": (change("config.json", b"[]"), '"format"'),
+    "no format": (change("config.json", b'{"config": {}}'), '"format"'),
+    "broken npz": (change("returns.npz", b"PK\x03\x04 and no more"), r"returns\.npz"),
+    "empty npz": (change("returns.npz", b""), r"returns\.npz"),
+    "bad log line": (change("log.jsonl", b"{\n{}\n"), "line 1"),
+    "log of words": (change("log.jsonl", b'{"steps": 1, "metrics": 3}\n[]\n'), "line 1"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_folder_is_one_clear_line(tmp_path, case):
+    damage, message = BROKEN[case]
+    folder = make_run(tmp_path / "run")
+    damage(folder)
+    with pytest.raises(RunFolderError, match=message) as caught:
+        read_run(folder)
+    assert "\n" not in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+WRONG = {
+    "score": (np.zeros((5, 2)), "score"),
+    "returns": (np.zeros((5, 2, 1, 2, 1)), "returns"),
+    "steps": (np.array([0, 50, 50, 150, 200]), "rise"),
+    "task_ends": (np.array([0, 100]), "rise"),
+    "task_names": (np.array(["only one"]), "one name per task"),
+    "seeds": (np.array(["a", "b"]), "numbers"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_arrays_that_do_not_fit_are_named(tmp_path, name):
+    values, message = WRONG[name]
+    with pytest.raises(RunFolderError, match=message):
+        read_run(make_run(tmp_path / "run", **{name: values}))
+
+
+def test_missing_folder_and_newer_format(tmp_path):
+    with pytest.raises(RunFolderError, match="nowhere"):
+        read_run(tmp_path / "nowhere")
+    folder = make_run(tmp_path / "run", number=2)
+    wanted = f"{folder} was written by a newer Brigade (format 2, this one reads 1)"
+    with pytest.raises(RunFolderError, match=re.escape(wanted)):
+        read_run(folder)
+
+
+def test_log_of_another_shape_is_an_error_not_a_crash(tmp_path):
+    folder = make_run(tmp_path / "run")
+    (folder / "log.jsonl").write_text('{"steps": 1, "metrics": {"score": ["<b>"]}}\n')
+    with pytest.raises(RunFolderError, match="score must be one number per seed"):
+        page_of(read_run(folder), folder=tmp_path / "out")
+
+
+def test_damaged_compressed_data_is_an_error(tmp_path):
+    folder = make_run(tmp_path / "run")
+    data = bytearray((folder / "returns.npz").read_bytes())
+    data[200] ^= 0xFF  # inside the first array: the checksum no longer fits
+    (folder / "returns.npz").write_bytes(data)
+    with pytest.raises(RunFolderError, match=r"returns\.npz"):
+        read_run(folder)

@@ -1,0 +1,249 @@
+"""Run folders: what is in them, and that nothing is lost, overwritten or executed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import brigade
+from brigade.errors import UserError
+from brigade.runs import folder as folders
+from brigade.runs.folder import RunFolder, RunFolderError
+from brigade.runs.run import load, resume, run
+
+SMALL = {
+    "benchmark": "meal/level-1",
+    "tasks": 2,
+    "seeds": 2,
+    "seed": 3,
+    "steps_per_task": 2400,
+    "num_envs": 2,
+    "eval_every": 2,
+    "eval_episodes": 2,
+    "network": {"hidden": [8]},
+    "ppo": {"minibatches": 4, "epochs": 1},
+}
+SMALL_FLAGS = (
+    "meal/level-1 --tasks 2 --seeds 2 --seed 3 --steps-per-task 2400 --num-envs 2 --eval-every 2 "
+    "--eval-episodes 2 --network.hidden 8 --ppo.minibatches 4 --ppo.epochs 1"
+).split()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One small run, never stopped."""
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    return run(SMALL, path, checkpoint_minutes=0.0)
+
+
+def test_a_run_folder_has_everything_in_it(finished):
+    path = finished.path
+    config = json.loads((path / "config.json").read_text())
+    assert config["format"] == 1
+    assert config["config"]["ppo"]["epochs"] == 1
+    assert config["config"]["steps_per_task"] == 2400
+    rows = [json.loads(line) for line in (path / "log.jsonl").read_text().splitlines()]
+    assert [(row["task"], row["update"]) for row in rows] == [
+        (task, update) for task in (0, 1) for update in (1, 2, 3)
+    ]
+    assert len(rows[0]["metrics"]["loss"]) == 2
+    with np.load(path / "returns.npz", allow_pickle=False) as arrays:
+        assert arrays["axes"].tolist() == ["eval", "task", "partner", "seed", "episode"]
+        assert arrays["score"].shape == (5, 2, 1, 2, 2)
+        assert arrays["steps"].tolist() == [0, 1600, 2400, 4000, 4800]
+        assert arrays["task_ends"].tolist() == [2400, 4800]
+        assert arrays["seeds"].tolist() == [3, 4]
+    assert (path / "pictures" / "seed4-task2.png").is_file()
+    assert len(list((path / "checkpoints").iterdir())) == 2
+
+
+def test_the_config_runs_again_to_the_same_numbers(finished, tmp_path):
+    config = json.loads((finished.path / "config.json").read_text())["config"]
+    again = run(config, tmp_path / "again")
+    assert (again.path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
+
+
+def test_a_run_that_exists_is_not_overwritten(finished):
+    before = (finished.path / "config.json").stat().st_mtime_ns
+    with pytest.raises(RunFolderError, match="exists already; take it up with 'brigade resume"):
+        run(SMALL, finished.path)
+    assert (finished.path / "config.json").stat().st_mtime_ns == before
+
+
+def test_two_processes_cannot_write_one_run(finished):
+    holder = RunFolder.open(finished.path)
+    holder.lock()
+    with pytest.raises(RunFolderError, match="is being written by another process"):
+        resume(finished.path)
+
+
+def stopped_run(path, after):
+    """A run that was interrupted after some updates, as by Ctrl-C."""
+    seen = []
+
+    def interrupt(progress, position, experiment):
+        seen.append(progress)
+        if len(seen) > after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(SMALL, path, watch=interrupt)
+
+
+@pytest.mark.parametrize("after", [0, 2, 3, 5])
+def test_ctrl_c_leaves_a_run_that_ends_the_same(finished, tmp_path, after):
+    stopped_run(tmp_path / "run", after)
+    resume(tmp_path / "run")
+    for name in ("returns.npz", "config.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (finished.path / name).read_bytes()
+    logs = [(p / "log.jsonl").read_text().splitlines() for p in (tmp_path / "run", finished.path)]
+    drop = [[json.loads(line) | {"seconds": 0} for line in log] for log in logs]
+    assert drop[0] == drop[1]
+
+
+def damage(file, how):
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2] if how == "truncated" else b"x" + content[1:])
+
+
+@pytest.mark.parametrize("how", ["truncated", "changed"])
+@pytest.mark.parametrize("which", ["record.npz", "state"])
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_used(finished, tmp_path, how, which):
+    path = tmp_path / "run"
+    run(SMALL, path, checkpoint_minutes=0.0)
+    newest = sorted((path / "checkpoints").iterdir())[-1]
+    target = newest / which
+    if target.is_dir():
+        target = max((p for p in target.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    damage(target, how)
+    lines = []
+    resume(path, complain=lines.append)
+    assert len(lines) == 1
+    assert "is damaged" in lines[0]
+    assert newest.name in lines[0]
+    assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
+
+
+def test_with_no_sound_checkpoint_a_run_starts_over(finished, tmp_path):
+    path = tmp_path / "run"
+    stopped_run(path, 4)
+    for manifest in path.rglob("manifest.json"):
+        manifest.unlink()
+    resume(path, complain=lambda line: None)
+    assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
+
+
+def test_a_full_disk_leaves_a_run_that_resumes(finished, tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    real, calls = folders.write_atomically, []
+
+    def full(target, content):
+        calls.append(target)
+        if len(calls) == 4:
+            raise OSError(28, "No space left on device", str(target))
+        real(target, content)
+
+    monkeypatch.setattr(folders, "write_atomically", full)
+    with pytest.raises(OSError, match="No space left"):
+        run(SMALL, path, checkpoint_minutes=0.0)
+    monkeypatch.undo()
+    resume(path, complain=lambda line: None)
+    assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
+
+
+def test_a_loaded_run_has_policies_that_act(finished):
+    loaded = load(finished.path)
+    assert loaded.returns["score"].shape == (5, 2, 1, 2, 2)
+    env, task = loaded.parts.benchmark.env, loaded.parts.sequences[1][0]
+    _, now = env.reset(jax.random.key(0), task)
+    params = loaded.acting_params(seed=1, task=0)
+    action, _, _ = loaded.parts.learner.policy.act(params, (), now.view, jax.random.key(1))
+    assert action.shape == (2,)
+
+
+def test_a_strangers_run_executes_nothing(finished, tmp_path):
+    """A config that points at a file of code, and arrays that are pickles, are refused."""
+    path = tmp_path / "theirs"
+    path.mkdir()
+    (path / "evil.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\nclass X: pass\n")
+    config = json.loads((finished.path / "config.json").read_text())
+    config["config"]["method"] = f"{path}/evil.py:X"
+    (path / "config.json").write_text(json.dumps(config))
+    for act in (load, resume):
+        with pytest.raises(UserError, match="add --trust if you trust that file"):
+            act(path)
+    np.savez(path / "returns.npz", score=np.array([object()], dtype=object))
+    with pytest.raises(RunFolderError, match="is damaged"):
+        RunFolder.open(path).read_returns()
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is damaged"),
+        ('{"format": 1}', "is damaged"),
+        ('{"format": 2, "brigade": "9.0", "config": {}}', "format 2, this Brigade reads 1"),
+    ],
+)
+def test_a_broken_or_newer_config_is_told_so(tmp_path, text, message):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(UserError, match=message):
+        load(tmp_path)
+
+
+def test_a_missing_run_is_told_so(tmp_path):
+    with pytest.raises(RunFolderError, match="there is no run folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(RunFolderError, match="is not a run folder"):
+        load(tmp_path)
+
+
+def brigade_process(words):
+    environment = os.environ | {"XDG_CACHE_HOME": str(Path(__file__).parents[2] / ".cache")}
+    command = [sys.executable, "-m", "brigade.cli", *words]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for(path, process):
+    while not path.exists() and process.poll() is None:
+        os.sched_yield()
+
+
+def test_a_process_killed_at_any_moment_resumes_to_the_same_end(finished, tmp_path):
+    """Real processes, killed at moments spread over the run; returns.npz ends bit for bit alike."""
+    rng = np.random.default_rng(int(os.environ.get("BRIGADE_KILL_SEED", "0")))
+    path = tmp_path / "run"
+    words = ["run", *SMALL_FLAGS, "--out", str(path), "--checkpoint-minutes", "0", "--quiet"]
+    kills = 0
+    for _ in range(12):
+        process = brigade_process(words)
+        wait_for(path / "returns.npz", process)
+        moment = time.monotonic() + rng.uniform(0.0, 1.5)
+        while time.monotonic() < moment and process.poll() is None:
+            os.sched_yield()
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        if process.wait() == 0:
+            break
+        kills += process.returncode == -signal.SIGKILL
+        words = ["resume", str(path), "--checkpoint-minutes", "0", "--quiet"]
+        if kills >= 4:
+            assert brigade_process(words).wait() == 0
+            break
+    assert kills >= 1
+    assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
+
+
+def test_the_library_offers_the_same(finished):
+    assert brigade.load is load
+    assert brigade.run is run
