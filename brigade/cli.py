@@ -51,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return complain(str(error), 2)
+    except SystemExit as stop:  # argparse leaves this way after --help
+        return int(stop.code or 0)
     except KeyboardInterrupt as stop:
         if debug:
             raise

@@ -1,5 +1,6 @@
 """Collecting, updating, the loop over tasks, seats and evaluation."""
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -210,9 +211,8 @@ def test_a_run_taken_up_in_the_middle_ends_the_same(parts):
     plan = {"seeds": [0], "updates_per_task": 2, "eval_every": 1}
     whole, arrays = finish(trainer, [sequence], evaluator, seeds=[0])
     for stop in (1, 2, 3, 5):
-        for number, (_, position) in enumerate(trainer.run([sequence], evaluator, **plan)):
-            if number == stop:
-                break
+        started = trainer.run([sequence], evaluator, **plan)
+        _, position = next(itertools.islice(started, stop, None))
         *_, (_, end) = trainer.run([sequence], evaluator, position=position, **plan)
         again = end.record.arrays()
         assert all(np.array_equal(arrays[name], again[name]) for name in arrays)
