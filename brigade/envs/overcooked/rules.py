@@ -8,6 +8,11 @@ neighbour never leaves the board.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+
+import jax
 import jax.numpy as jnp
 from flax import struct
 
@@ -83,6 +88,14 @@ class Outcome(struct.PyTreeNode):
     events: Array  # [seats, len(EVENTS)] bool
 
 
+class Faced(struct.PyTreeNode):
+    """What is on the tile a seat faces."""
+
+    lying: Array  # uint8: a thing on a counter
+    contents: Array  # uint8: what is in a pot
+    tick: Array  # uint8: steps that pot has cooked
+
+
 class Interaction(struct.PyTreeNode):
     """What one seat's interaction did; at most one of these is true, except `useful_plate`."""
 
@@ -127,41 +140,61 @@ def step(state: State, action: Array, task: Task) -> tuple[State, Outcome]:
 def interact_in_seat_order(
     state: State, action: Array, task: Task
 ) -> tuple[State, list[Interaction]]:
-    """A later seat meets what an earlier one left. Facing is as it was before the step."""
-    pots_in_use = jnp.sum(state.pot != NOTHING, dtype=jnp.int32)
+    """A later seat meets what an earlier one left. Facing is as it was before the step.
+
+    The board is read once and written once; in between, seats that face the same tile hand it on.
+    """
     faced = state.cell + offsets(task)[state.facing]
-    interactions = []
-    for seat in range(action.shape[0]):
-        state, did = interact(state, seat, faced[seat], action[seat] == INTERACT, task, pots_in_use)
+    tile = task.tile.reshape(-1)[faced]
+    found = Faced(state.counter[faced], state.pot[faced], state.tick[faced])
+    pots_in_use = jnp.sum(state.pot != NOTHING, dtype=jnp.int32)
+    plates_lying = jnp.sum(state.counter == PLATE, dtype=jnp.int32)
+    held = [state.held[seat] for seat in range(action.shape[0])]
+    left: list[Faced] = []
+    interactions: list[Interaction] = []
+    for seat, hand in enumerate(held):
+        here = as_left_by_earlier_seats(found, faced, left, seat)
+        plates_held = sum((thing == PLATE).astype(jnp.int32) for thing in held)
+        plate_wanted = (plates_held < pots_in_use) & (plates_lying == 0)
+        did = interact(tile[seat], hand, here, action[seat] == INTERACT, plate_wanted, task)
+        held[seat], after = hand_and_tile_after(hand, here, did)
+        plates_lying += (after.lying == PLATE).astype(jnp.int32) - (here.lying == PLATE)
+        left.append(after)
         interactions.append(did)
-    return state, interactions
+    return write_back(state, jnp.stack(held), faced, left), interactions
+
+
+def as_left_by_earlier_seats(found: Faced, faced: Array, left: list[Faced], seat: int) -> Faced:
+    """What `seat` meets: the tile as the last earlier seat that faces it left it."""
+    here = jax.tree.map(lambda board: board[seat], found)
+    for earlier, after in enumerate(left):
+        same = faced[earlier] == faced[seat]
+        here = jax.tree.map(lambda new, old, same=same: jnp.where(same, new, old), after, here)
+    return here
 
 
 def interact(
-    state: State, seat: int, faced: Array, acts: Array, task: Task, pots_in_use: Array
-) -> tuple[State, Interaction]:
-    """What `seat` does to the tile it faces, given what it holds and what is there."""
-    tile = task.tile.reshape(-1)[faced]
-    hand, lying = state.held[seat], state.counter[faced]
-    contents, tick = state.pot[faced], state.tick[faced]
+    tile: Array, hand: Array, here: Faced, acts: Array, plate_wanted: Array, task: Task
+) -> Interaction:
+    """What a seat does to the tile it faces, given what it holds and what is there."""
     empty_handed = hand == NOTHING
     has_ingredient = (hand == ONION) | (hand == TOMATO)
-    has_room = onions(contents) + tomatoes(contents) < INGREDIENTS_PER_SOUP
-    is_ready = (tick > 0) & (tick == task.cook_time)
+    has_room = onions(here.contents) + tomatoes(here.contents) < INGREDIENTS_PER_SOUP
+    is_ready = (here.tick > 0) & (here.tick == task.cook_time)
 
     at_counter, at_pot = acts & (tile == COUNTER), acts & (tile == POT)
     at_serving = acts & (tile == SERVING)
     at_pile = acts & ((tile == ONION_PILE) | (tile == TOMATO_PILE) | (tile == PLATE_PILE))
-    puts_on_counter = at_counter & ~empty_handed & (lying == NOTHING)
-    takes_from_counter = at_counter & empty_handed & (lying != NOTHING)
+    puts_on_counter = at_counter & ~empty_handed & (here.lying == NOTHING)
+    takes_from_counter = at_counter & empty_handed & (here.lying != NOTHING)
     takes_plate = acts & empty_handed & (tile == PLATE_PILE)
-    did = Interaction(
+    return Interaction(
         puts_on_counter=puts_on_counter,
         takes_from_counter=takes_from_counter,
         takes_onion=acts & empty_handed & (tile == ONION_PILE),
         takes_tomato=acts & empty_handed & (tile == TOMATO_PILE),
         takes_plate=takes_plate,
-        useful_plate=takes_plate & plate_is_wanted(state, pots_in_use),
+        useful_plate=takes_plate & plate_wanted,
         fills_pot=at_pot & has_ingredient & has_room,
         takes_soup=at_pot & (hand == PLATE) & is_ready,
         delivers=at_serving & (hand >= SOUP),
@@ -169,22 +202,12 @@ def interact(
         finds_nothing=(acts & (tile == FLOOR))
         | (at_pile & ~empty_handed)
         | ((at_pot | at_serving) & empty_handed),
-        thing=jnp.where(puts_on_counter, hand, lying),
+        thing=jnp.where(puts_on_counter, hand, here.lying),
     )
-    return apply_interaction(state, seat, faced, did), did
 
 
-def plate_is_wanted(state: State, pots_in_use: Array) -> Array:
-    """Fewer plates in hands than pots in use before the step, and none waits on a counter."""
-    plates_held = jnp.sum(state.held == PLATE, dtype=jnp.int32)
-    return (plates_held < pots_in_use) & ~jnp.any(state.counter == PLATE)
-
-
-def apply_interaction(state: State, seat: int, faced: Array, did: Interaction) -> State:
+def hand_and_tile_after(hand: Array, here: Faced, did: Interaction) -> tuple[Array, Faced]:
     """Move the thing between hand, counter and pot."""
-    hand = state.held[seat]
-    ingredient = jnp.where(hand == ONION, ONE_ONION, ONE_TOMATO).astype(jnp.uint8)
-    soup = SOUP + state.pot[faced]
     gives = did.puts_on_counter | did.fills_pot | did.delivers
     new_hand = hand
     for happened, thing in (
@@ -193,22 +216,30 @@ def apply_interaction(state: State, seat: int, faced: Array, did: Interaction) -
         (did.takes_onion, ONION),
         (did.takes_tomato, TOMATO),
         (did.takes_plate, PLATE),
-        (did.takes_soup, soup),
+        (did.takes_soup, SOUP + here.contents),
     ):
         new_hand = jnp.where(happened, jnp.asarray(thing, jnp.uint8), new_hand)
 
-    here = jnp.arange(state.counter.size) == faced
-    is_seat = jnp.arange(state.held.size) == seat
-    lies = jnp.where(did.puts_on_counter, hand, NOTHING).astype(jnp.uint8)
-    counter_changes = here & (did.puts_on_counter | did.takes_from_counter)
-    filled = jnp.where(here & did.fills_pot, state.pot + ingredient, state.pot)
-    emptied = here & did.takes_soup
-    return state.replace(
-        held=jnp.where(is_seat, new_hand, state.held),
-        counter=jnp.where(counter_changes, lies, state.counter),
-        pot=jnp.where(emptied, jnp.uint8(0), filled),
-        tick=jnp.where(emptied, jnp.uint8(0), state.tick),
+    nothing = jnp.uint8(NOTHING)
+    ingredient = jnp.where(hand == ONION, jnp.uint8(ONE_ONION), jnp.uint8(ONE_TOMATO))
+    filled = here.contents + jnp.where(did.fills_pot, ingredient, nothing)
+    lying = jnp.where(did.takes_from_counter, nothing, here.lying)
+    return new_hand, Faced(
+        lying=jnp.where(did.puts_on_counter, hand, lying),
+        contents=jnp.where(did.takes_soup, nothing, filled),
+        tick=jnp.where(did.takes_soup, nothing, here.tick),
     )
+
+
+def write_back(state: State, held: Array, faced: Array, left: list[Faced]) -> State:
+    """Put the faced tiles back on the board, in seat order: the last to touch a tile decides."""
+    counter, pot, tick = state.counter, state.pot, state.tick
+    for seat, after in enumerate(left):
+        here = jnp.arange(counter.size) == faced[seat]
+        counter = jnp.where(here, after.lying, counter)
+        pot = jnp.where(here, after.contents, pot)
+        tick = jnp.where(here, after.tick, tick)
+    return state.replace(held=held, counter=counter, pot=pot, tick=tick)
 
 
 def move(cell: Array, facing: Array, action: Array, task: Task) -> tuple[Array, Array]:
@@ -221,15 +252,28 @@ def move(cell: Array, facing: Array, action: Array, task: Task) -> tuple[Array, 
     target = cell + offsets(task)[action]
     free = task.tile.reshape(-1)[target] == FLOOR
     wants = jnp.where(walks & free, target, cell)
+    seats = range(cell.shape[0])
 
-    others = ~jnp.eye(cell.shape[0], dtype=bool)
-    contested = jnp.any((wants[:, None] == wants[None, :]) & others, axis=1)
-    wants_place_of = (wants[:, None] == cell[None, :]) & others
-    may_go = (wants != cell) & ~contested
-    goes = jnp.zeros_like(may_go)
-    for _ in range(cell.shape[0]):
-        goes = may_go & ~jnp.any(wants_place_of & ~goes[None, :], axis=1)
-    return jnp.where(goes, wants, cell), jnp.where(walks, action, facing)
+    may_go = [
+        (wants[seat] != cell[seat])
+        & ~any_of(wants[seat] == wants[other] for other in seats if other != seat)
+        for seat in seats
+    ]
+    goes = [jnp.bool_(False) for _ in seats]
+    for _ in seats:  # each round lets those go who wait for somebody who goes
+        goes = [
+            may_go[seat]
+            & ~any_of(
+                (wants[seat] == cell[other]) & ~goes[other] for other in seats if other != seat
+            )
+            for seat in seats
+        ]
+    return jnp.where(jnp.stack(goes), wants, cell), jnp.where(walks, action, facing)
+
+
+def any_of(conditions: Iterable[Array]) -> Array:
+    """Whether one of a few conditions holds: arithmetic that fuses, where a reduction does not."""
+    return reduce(or_, conditions, jnp.bool_(False))
 
 
 def cook(pot: Array, tick: Array, task: Task) -> Array:

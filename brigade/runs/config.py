@@ -1,0 +1,316 @@
+"""What a run is: one frozen tree of settings, from flags, a file or a dictionary.
+
+Whatever the source, settings become flags and pass one parser, so that a config file is checked as
+strictly as the command line and later sources win: preset, file, flags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import io
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import tyro
+
+from brigade import registry
+from brigade.core import Benchmark
+from brigade.core.checks import at_least, positive
+from brigade.errors import UserError
+
+FORMAT = 1  # of config.json and everything beside it
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The experiment."""
+
+    benchmark: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK")]
+    """What to run, e.g. meal/level-1. `brigade list benchmarks` shows all."""
+    method: str = "ft"
+    """Continual method: a name (`brigade list methods`) or path/to/file.py:Name."""
+    learner: str = "ippo"
+    """Learning algorithm: a name (`brigade list learners`) or path/to/file.py:Name."""
+    preset: Literal["auto", "paper", "laptop"] = "auto"
+    """Where defaults come from; auto is the paper's on an accelerator, laptop on a CPU."""
+    seeds: int = 1
+    """How many seeds to train side by side."""
+    seed: int = 0
+    """The first seed; the others count up from it."""
+    tasks: int = 1
+    """How many tasks to learn one after another."""
+    steps_per_task: float = 1e6
+    """Environment steps per task and seed, rounded to whole rollouts."""
+    num_envs: int = 1
+    """Environments that run side by side, per seed."""
+    num_steps: int = 1
+    """Steps of a rollout in each of them."""
+    eval_every: int = 1
+    """Updates between evaluations of all tasks; one update learns from one rollout."""
+    eval_episodes: int = 10
+    """Episodes per task and evaluation."""
+    greedy: bool = False
+    """Take the likeliest action in evaluations instead of sampling."""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "tasks", "num_envs", "num_steps", "eval_every", "eval_episodes"):
+            at_least(name, getattr(self, name), 1)
+        at_least("seed", self.seed, 0)
+        positive("steps_per_task", self.steps_per_task)
+
+    @property
+    def updates_per_task(self) -> int:
+        """Rollouts per task, at least one."""
+        return max(1, round(self.steps_per_task / self.steps_per_update))
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one rollout, per seed."""
+        return self.num_envs * self.num_steps
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A config with the settings of its learner and its method."""
+
+    config: RunConfig
+    learner: Any  # a learner's settings, with `build`
+    method: Any  # the method itself
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, in the form of a config file."""
+        tree = dataclasses.asdict(self.config) | dataclasses.asdict(self.learner)
+        settings = dataclasses.asdict(self.method)
+        return _plain(tree | ({"method_settings": settings} if settings else {}))
+
+    def as_json(self, version: str) -> str:
+        """The text of config.json."""
+        return json.dumps(
+            {"format": FORMAT, "brigade": version, "config": self.as_dict()}, indent=2
+        )
+
+
+def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experiment:
+    """Settings as in a config file, and flags that win over them."""
+    tree = dict(tree)
+    benchmark_name = str(tree.pop("benchmark", ""))
+    words = list(arguments)
+    if words and not words[0].startswith("-"):
+        benchmark_name = words.pop(0)
+    if not benchmark_name:
+        raise UserError("no benchmark is named; e.g. brigade run meal/level-1 (see brigade list)")
+    if words and not words[0].startswith("-"):
+        raise UserError(
+            f"unexpected {words[0]!r} after the benchmark; settings are flags: --tasks 3"
+        )
+    benchmark = load_benchmark(benchmark_name)
+    chosen = _first_look(tree, words, benchmark)
+    shape = _experiment_type(chosen["learner"], chosen["method"])
+    flags = [*as_flags(_defaults(benchmark, chosen)), *as_flags(tree), *words]
+    _refuse_unknown(flags, shape)
+    parsed = _parse(shape, [benchmark_name, *flags])
+    config = dataclasses.replace(parsed.config, preset=chosen["preset"])
+    config = dataclasses.replace(
+        config, steps_per_task=config.updates_per_task * config.steps_per_update
+    )
+    return Experiment(config, parsed.learner, parsed.method)
+
+
+def from_json(text: str) -> Experiment:
+    """Read config.json back."""
+    try:
+        tree = json.loads(text)
+        number, config = tree["format"], tree["config"]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise UserError(f"config.json is damaged ({error})") from error
+    if number != FORMAT:
+        raise UserError(
+            f"config.json has format {number}, this Brigade reads {FORMAT}; "
+            f"it was written by version {tree.get('brigade', 'unknown')}: install that one"
+        )
+    return from_dict(config)
+
+
+def read_file(path: str) -> dict[str, Any]:
+    """A config file: TOML, or a run's config.json."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        if path.endswith(".json"):
+            tree = json.loads(text)
+            return dict(tree.get("config", tree))
+        return tomllib.loads(text)
+    except OSError as error:
+        raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise UserError(f"{path} is not valid: {error}") from error
+
+
+def load_benchmark(name: str) -> Benchmark:
+    """The description behind a name."""
+    benchmark = registry.get("benchmarks", name)()
+    if not isinstance(benchmark, Benchmark):
+        raise UserError(f"{name} is not a benchmark; it must return a brigade.core.Benchmark")
+    return benchmark
+
+
+def help_text(arguments: Sequence[str]) -> str:
+    """The help of `brigade run` for the learner and method that are named, defaults as on a GPU."""
+    words = [word for word in arguments if word not in ("-h", "--help")]
+    name = words[0] if words and not words[0].startswith("-") else "meal/level-1"
+    benchmark = load_benchmark(name)
+    look = _first_look({"preset": "paper"}, words[1:] if words else [], benchmark)
+    shape = _experiment_type(look["learner"], look["method"])
+    flags = as_flags(_defaults(benchmark, look))
+    parsed = _parse(shape, [name, *flags])
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
+        tyro.cli(shape, default=parsed, args=["--help"], prog="brigade run", config=_CONF)
+    return shown.getvalue()
+
+
+def _first_look(
+    tree: Mapping[str, Any], words: Sequence[str], benchmark: Benchmark
+) -> dict[str, str]:
+    """The choices that decide which other settings there are."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for name in ("learner", "method", "preset"):
+        parser.add_argument(f"--{name}")
+    try:
+        found, _ = parser.parse_known_args(list(words))
+    except argparse.ArgumentError as error:
+        raise UserError(str(error)) from error
+    chosen = {"learner": benchmark.learner, "method": "ft", "preset": "auto"}
+    chosen |= {name: str(tree[name]) for name in chosen if name in tree}
+    chosen |= {name: value for name, value in vars(found).items() if value}
+    if chosen["preset"] == "auto":
+        import jax
+
+        chosen["preset"] = "laptop" if jax.default_backend() == "cpu" else "paper"
+    return chosen
+
+
+def _defaults(benchmark: Benchmark, chosen: Mapping[str, str]) -> dict[str, Any]:
+    """The paper's numbers, then the preset's."""
+    paper = {
+        "learner": benchmark.learner,
+        "seeds": benchmark.num_seeds,
+        "tasks": benchmark.num_tasks,
+        "steps_per_task": benchmark.steps_per_task,
+        "num_envs": benchmark.num_envs,
+        "num_steps": benchmark.num_steps,
+        "eval_every": benchmark.eval_every,
+        "eval_episodes": benchmark.eval_episodes,
+    }
+    return paper | dict(benchmark.presets.get(chosen["preset"], {}))
+
+
+_CONF = (tyro.conf.OmitSubcommandPrefixes,)
+
+
+def _experiment_type(learner: str, method: str) -> Any:
+    """Experiment with the types of this learner's and this method's settings."""
+    learner_type, method_type = registry.get("learners", learner), registry.get("methods", method)
+    for what, kind in (("learner", learner_type), ("method", method_type)):
+        if not dataclasses.is_dataclass(kind):
+            raise UserError(f"the {what} {kind!r} is not a dataclass; make it a frozen dataclass")
+    flat = tyro.conf.arg(name="")
+    return dataclasses.make_dataclass(
+        "Experiment",
+        [
+            ("config", Annotated[RunConfig, flat]),
+            ("learner", Annotated[learner_type, flat], dataclasses.field(default=learner_type())),
+            (
+                "method",
+                Annotated[method_type, tyro.conf.arg(name="method-settings")],
+                dataclasses.field(default=method_type()),
+            ),
+        ],
+        frozen=True,
+        namespace={"__doc__": "Learn a stream of tasks and record what was kept and forgotten."},
+    )
+
+
+def as_flags(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """{"ppo": {"epochs": 4}} -> ["--ppo.epochs", "4"]."""
+    flags: list[str] = []
+    for name, value in tree.items():
+        flag = f"{prefix}{name}".replace("_", "-")
+        if isinstance(value, Mapping):
+            flags += as_flags(value, f"{flag}.")
+        elif isinstance(value, bool):
+            head, _, last = flag.rpartition(".")
+            flags.append("--" + (f"{head}." if head else "") + ("" if value else "no-") + last)
+        elif isinstance(value, list | tuple):
+            flags += [f"--{flag}", *map(str, value)]
+        else:
+            flags += [f"--{flag}", str(value)]
+    return flags
+
+
+def known_flags(shape: Any) -> Iterator[str]:
+    """Every flag of an experiment's type."""
+    for name, kind in get_type_hints(shape).items():
+        yield from _flags_of(kind, "method-settings." if name == "method" else "")
+
+
+def _flags_of(kind: Any, prefix: str) -> Iterator[str]:
+    types = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        name = prefix + field.name.replace("_", "-")
+        if dataclasses.is_dataclass(types[field.name]):
+            yield from _flags_of(types[field.name], f"{name}.")
+        else:
+            yield name
+            if types[field.name] is bool:
+                head, _, last = name.rpartition(".")
+                yield (f"{head}." if head else "") + f"no-{last}"
+
+
+def _refuse_unknown(flags: Sequence[str], shape: Any) -> None:
+    known = set(known_flags(shape)) - {"benchmark"}
+    for word in flags:
+        if word.startswith("--"):
+            name = word[2:].partition("=")[0].replace("_", "-")
+            if name not in known:
+                raise UserError(registry.unknown_name("setting", name, known, listed=False))
+
+
+def _parse(shape: Any, words: Sequence[str]) -> Any:
+    """Parse flags; the parser's boxed complaint becomes one line."""
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(shape, args=list(words), prog="brigade run", config=_CONF)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise UserError(_one_line(complaint.getvalue())) from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _one_line(box: str) -> str:
+    """The first paragraph of a box drawn around an error."""
+    words: list[str] = []
+    for line in box.splitlines():
+        text = line.strip("│╭╮╰╯─ \t")
+        if line.startswith(("│ ──", "╰")):
+            break
+        if text and not line.startswith("╭"):
+            words.append(text)
+    return " ".join(words) or box.strip()
+
+
+def _plain(value: Any) -> Any:
+    """Tuples become lists: what JSON gives back."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,218 @@
+"""A run on disk: config, log, evaluations and checkpoints, safe against a crash at any moment.
+
+Files are replaced whole, never changed in place; a checkpoint counts once its manifest is there and
+every file in it has the recorded hash. Nothing here is a pickle.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from brigade.errors import UserError
+
+CHECKPOINTS_KEPT = 2
+
+
+class RunFolderError(UserError):
+    """A run folder that is missing, in the way, in use or damaged."""
+
+
+@dataclass
+class RunFolder:
+    """One run's folder, held by one process at a time while it is written."""
+
+    path: Path
+    _lock: IO[str] | None = field(default=None, repr=False)
+
+    @classmethod
+    def create(cls, path: Path, config: str) -> RunFolder:
+        """A new folder with its config; never one that is there already."""
+        if path.exists():
+            raise RunFolderError(
+                f"{path} exists already; take it up with 'brigade resume {path}', "
+                "or choose another --out"
+            )
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise RunFolderError(f"cannot create {path}: {error.strerror}; choose --out") from error
+        folder = cls(path)
+        folder.lock()
+        write_atomically(path / "config.json", config.encode())
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """A folder that is there."""
+        if not path.is_dir():
+            raise RunFolderError(f"there is no run folder {path}")
+        if not (path / "config.json").is_file():
+            raise RunFolderError(f"{path} is not a run folder: it has no config.json")
+        return cls(path)
+
+    def lock(self) -> None:
+        """Keep other processes from writing; the system lets go when this one ends, however."""
+        self._lock = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunFolderError(f"{self.path} is being written by another process") from None
+
+    def read_config(self) -> str:
+        """The text of config.json."""
+        return (self.path / "config.json").read_text(encoding="utf-8")
+
+    # --- log and evaluations ---
+
+    @property
+    def log_path(self) -> Path:
+        """One JSON object per update."""
+        return self.path / "log.jsonl"
+
+    def append_log(self, rows: list[dict[str, Any]]) -> None:
+        """Add lines."""
+        with self.log_path.open("a", encoding="utf-8") as log:
+            log.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def cut_log(self, size: int) -> None:
+        """Forget what was logged after a checkpoint that is gone back to."""
+        with self.log_path.open("ab") as log:
+            log.truncate(size)
+
+    def log_size(self) -> int:
+        """Bytes logged so far."""
+        return self.log_path.stat().st_size if self.log_path.exists() else 0
+
+    def write_returns(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Replace returns.npz."""
+        write_atomically(self.path / "returns.npz", npz_bytes(arrays))
+
+    def read_returns(self) -> dict[str, np.ndarray]:
+        """What returns.npz holds."""
+        return read_npz(self.path / "returns.npz")
+
+    # --- checkpoints ---
+
+    @property
+    def checkpoints(self) -> Path:
+        """One folder per checkpoint, named by its number."""
+        return self.path / "checkpoints"
+
+    def save_checkpoint(self, number: int, state: Any, files: Mapping[str, bytes]) -> None:
+        """Write `state` with Orbax and `files` beside it, make it count, drop old ones."""
+        import orbax.checkpoint as ocp
+
+        target = self.checkpoints / f"{number:08d}"
+        draft = self.checkpoints / f".draft-{number:08d}"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        with ocp.PyTreeCheckpointer() as checkpointer:
+            checkpointer.save((draft / "state").absolute(), state)
+        for name, content in files.items():
+            (draft / name).write_bytes(content)
+        manifest = {name: digest(draft / name) for name in sorted(files_below(draft))}
+        write_atomically(draft / "manifest.json", json.dumps(manifest, indent=1).encode())
+        shutil.rmtree(target, ignore_errors=True)
+        os.replace(draft, target)
+        sync(self.checkpoints)
+        for old in self.checkpoint_numbers()[:-CHECKPOINTS_KEPT]:
+            shutil.rmtree(self.checkpoints / f"{old:08d}", ignore_errors=True)
+
+    def checkpoint_numbers(self) -> list[int]:
+        """Finished checkpoints, oldest first."""
+        if not self.checkpoints.is_dir():
+            return []
+        return sorted(int(p.name) for p in self.checkpoints.iterdir() if p.name.isdigit())
+
+    def sound_checkpoints(self, complain: Any) -> Iterator[Path]:
+        """Checkpoints whose files are as they were written, newest first."""
+        for number in reversed(self.checkpoint_numbers()):
+            path = self.checkpoints / f"{number:08d}"
+            problem = find_damage(path)
+            if problem is None:
+                yield path
+            else:
+                complain(f"checkpoint {path.name} is damaged ({problem}); trying the one before it")
+
+
+def restore_state(path: Path, like: Any) -> Any:
+    """Read a checkpoint's state into the form of `like`."""
+    import orbax.checkpoint as ocp
+
+    with ocp.PyTreeCheckpointer() as checkpointer:
+        return checkpointer.restore((path / "state").absolute(), item=like)
+
+
+def find_damage(checkpoint: Path) -> str | None:
+    """The first file that is missing or not as it was written, or None."""
+    try:
+        manifest = json.loads((checkpoint / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError):
+        return "its manifest is missing or broken"
+    for name, wanted in manifest.items():
+        file = checkpoint / name
+        if not file.is_file():
+            return f"{name} is missing"
+        if digest(file) != wanted:
+            return f"{name} has changed"
+    return None
+
+
+def files_below(folder: Path) -> list[str]:
+    """Names of all files in a folder and below, relative to it."""
+    return [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()]
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The old file or the new one, whatever happens in between."""
+    draft = path.with_name(f".{path.name}.draft")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    sync(path.parent)
+
+
+def sync(folder: Path) -> None:
+    """Make renames in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """An .npz file in memory: the same arrays give the same bytes."""
+    buffer = io.BytesIO()
+    content: dict[str, Any] = dict(arrays)
+    np.savez_compressed(buffer, **content)
+    return buffer.getvalue()
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an .npz file; pickles are refused."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise RunFolderError(f"{path} is missing; has the run been evaluated yet?") from None
+    except Exception as error:  # zip, header and pickle errors have no common type
+        raise RunFolderError(f"{path} is damaged: {error}") from error

@@ -1,0 +1,142 @@
+"""How fast this machine is: environment steps and training steps per second."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from brigade.core import Benchmark, Key
+from brigade.runs.config import Experiment
+from brigade.runs.run import Parts, abstract_state, assemble
+from brigade.train.collect import Loop, begin, reset_all, restart, step_all
+from brigade.train.trainer import stack_sequences
+
+MEASURED_STEPS = 6400  # a rollout of about this size is timed and scaled up
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Environment steps per second, and what the first call cost."""
+
+    steps_per_second: float
+    compile_seconds: float
+
+
+def environment_speed(benchmark: Benchmark, num_envs: int, num_steps: int = 200) -> Speed:
+    """Random play, restarts and observations included."""
+    env, task = benchmark.env, benchmark.sequence(0, 1, 1)[0]
+
+    @jax.jit
+    def rollout(key: Key, task: Any) -> Any:
+        def step(loop: Loop, key: Key) -> tuple[Loop, Any]:
+            act_key, step_key, reset_key = jax.random.split(key, 3)
+            action = jax.random.randint(act_key, (num_envs, env.num_agents), 0, env.num_actions)
+            state, then = step_all(env, step_key, loop.env_state, action, task)
+            fresh = reset_all(env, reset_key, task, num_envs)
+            loop = restart(Loop(state, then, ()), then.truncated | then.terminated, *fresh)
+            # The sum keeps the observations in the program.
+            return loop, (then.reward.sum(), loop.step.view.obs.sum(dtype=jnp.int32))
+
+        loop = begin(env, _NO_POLICY, key, task, num_envs)
+        return jax.lax.scan(step, loop, jax.random.split(key, num_steps))[1]
+
+    first, median = timed(lambda number: rollout(jax.random.key(number), task))
+    return Speed(num_envs * num_steps / median, first - median)
+
+
+def training_speed(experiment: Experiment) -> Speed:
+    """Whole updates of a small rollout with the experiment's network and settings, one seed."""
+    small = shrunk(experiment)
+    parts = assemble(small)
+    tasks = stack_sequences(parts.sequences)
+    state = parts.trainer.begin_task(parts.trainer.init(parts.seeds, tasks), tasks, 0)
+
+    def step(_: int) -> Any:
+        nonlocal state
+        state, metrics = parts.trainer.step(state, tasks, 0)
+        return metrics
+
+    first, median = timed(step, repetitions=3)
+    return Speed(small.config.steps_per_update / median, first - median)
+
+
+def shrunk(experiment: Experiment) -> Experiment:
+    """The same experiment with one seed and few environments: quick to time."""
+    config = experiment.config
+    envs = max(1, min(config.num_envs, -(-MEASURED_STEPS // config.num_steps)))
+    return dataclasses.replace(
+        experiment, config=dataclasses.replace(config, seeds=1, num_envs=envs)
+    )
+
+
+def timed(call: Any, repetitions: int = 5) -> tuple[float, float]:
+    """Seconds of the first call, and the median of the others."""
+    seconds = []
+    for number in range(repetitions + 1):
+        began = time.perf_counter()
+        jax.block_until_ready(call(number))
+        seconds.append(time.perf_counter() - began)
+    return seconds[0], statistics.median(seconds[1:])
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run needs."""
+
+    steps: int
+    updates: int
+    evaluations: int
+    rollout_bytes: int
+    state_bytes: int
+    parameters: int
+    disk_bytes: int
+
+
+def cost(experiment: Experiment, parts: Parts) -> Cost:
+    """Counted from shapes alone."""
+    config, trainer = experiment.config, parts.trainer
+    updates = config.tasks * config.updates_per_task
+    per_task = -(-config.updates_per_task // config.eval_every)
+    evaluations = 1 + config.tasks * per_task
+    state = abstract_state(parts)
+    task = jax.tree.map(lambda x: x[0], parts.sequences[0].tasks)
+    one_seed = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), state)
+    _, traj = jax.eval_shape(
+        trainer.source.next, one_seed.source, one_seed.learner.params, task, one_seed.key
+    )
+    state_bytes = size_of(state)
+    record = 8 * evaluations * config.tasks * config.seeds * config.eval_episodes
+    return Cost(
+        steps=updates * config.steps_per_update * config.seeds,
+        updates=updates,
+        evaluations=evaluations,
+        rollout_bytes=config.seeds * size_of((traj.view, traj.action, traj.reward, traj.extras)),
+        state_bytes=state_bytes,
+        parameters=sum(x.size for x in jax.tree.leaves(one_seed.learner.params)),
+        disk_bytes=2 * state_bytes + record + 300 * updates,
+    )
+
+
+def size_of(tree: Any) -> int:
+    """Bytes of a tree of arrays or shapes."""
+    return sum(
+        x.size * (8 if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else np.dtype(x.dtype).itemsize)
+        for x in jax.tree.leaves(tree)
+    )
+
+
+class _NoPolicy:
+    """Random actions need no memory."""
+
+    def initial_carry(self, batch: tuple[int, ...]) -> tuple[()]:
+        return ()
+
+
+_NO_POLICY: Any = _NoPolicy()

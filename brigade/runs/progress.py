@@ -1,0 +1,94 @@
+"""What a person sees while a run goes on: one live display, or plain lines in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from brigade.runs.config import Experiment
+from brigade.train import Position, Progress
+
+LINE_SECONDS = 10.0  # between plain lines that bring no evaluation
+
+
+class Display:
+    """Call it after every update. A context manager, so that the live display is put away."""
+
+    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        self.console = console or Console(file=sys.stderr)
+        self.quiet = quiet
+        self.live = Live(console=self.console, refresh_per_second=4, transient=True)
+        self.is_live = self.console.is_terminal and not quiet
+        self.began = self.line = time.monotonic()
+        self.first_steps: int | None = None
+
+    def __enter__(self) -> Display:
+        if self.is_live:
+            self.live.update(self.table("compiling"))
+            self.live.start()
+        elif not self.quiet:
+            print("compiling", file=self.console.file, flush=True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.is_live:
+            self.live.stop()
+
+    def __call__(self, progress: Progress, position: Position, experiment: Experiment) -> None:
+        """Show how far the run is."""
+        if self.quiet:
+            return
+        if self.first_steps is None and progress.update:  # compiling is over: measure from here
+            self.first_steps, self.began = progress.steps, time.monotonic()
+        line = self.describe(progress, position, experiment)
+        now = time.monotonic()
+        if self.is_live:
+            self.live.update(self.table(line))
+            if progress.evaluated:
+                self.console.print(self.evaluation(progress, position))
+        elif progress.evaluated or now - self.line > LINE_SECONDS:
+            scores = f"  {self.evaluation(progress, position)}" if progress.evaluated else ""
+            print(line + scores, file=self.console.file, flush=True)
+            self.line = now
+
+    def describe(self, progress: Progress, position: Position, experiment: Experiment) -> str:
+        """Task, update, score, speed, time left."""
+        config = experiment.config
+        total = config.tasks * config.updates_per_task * config.steps_per_update
+        done = 0 if self.first_steps is None else progress.steps - self.first_steps
+        elapsed = time.monotonic() - self.began
+        parts = [
+            f"task {progress.task + 1}/{config.tasks}",
+            f"update {progress.update}/{config.updates_per_task}",
+        ]
+        if "score" in progress.metrics:
+            parts.append(f"score {float(np.mean(np.asarray(progress.metrics['score']))):.2f}")
+        if done > 0 and elapsed > 0:
+            rate = done / elapsed
+            parts.append(f"{rate * config.seeds:,.0f} steps/s")
+            parts.append(f"{clock((total - progress.steps) / rate)} left")
+        return "  ".join(parts)
+
+    def evaluation(self, progress: Progress, position: Position) -> str:
+        """Mean score of every task so far met, over seeds and episodes."""
+        scores = position.record.score[-1].mean(axis=(1, 2, 3))[: progress.task + 1]
+        shown = " ".join(f"{score:.2f}" for score in scores[-12:])
+        return f"{progress.steps:>11,} steps, scores {'... ' if len(scores) > 12 else ''}{shown}"
+
+    def table(self, line: str) -> Table:
+        """The live line."""
+        grid = Table.grid()
+        grid.add_row(line)
+        return grid
+
+
+def clock(seconds: float) -> str:
+    """1:02:03 or 2:03."""
+    minutes, second = divmod(round(max(seconds, 0)), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

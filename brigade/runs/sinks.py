@@ -1,0 +1,87 @@
+"""Where the news of a run goes: the display, and TensorBoard or Weights & Biases when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brigade.errors import UserError
+from brigade.runs.config import Experiment
+from brigade.runs.progress import Display
+from brigade.train import Position, Progress
+
+Writer = Callable[[dict[str, float], int], None]
+
+
+class Sinks:
+    """A context manager to be called after every update."""
+
+    def __init__(
+        self, folder: Path, quiet: bool = False, tensorboard: bool = False, wandb: bool = False
+    ) -> None:
+        self.folder = folder
+        self.display = Display(quiet)
+        self.writers: list[Writer] = []
+        self.closers: list[Callable[[], Any]] = []
+        if tensorboard:
+            self._open_tensorboard()
+        if wandb:
+            self._open_wandb()
+
+    def __enter__(self) -> Sinks:
+        self.display.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.display.__exit__(*error)
+        for close in self.closers:
+            close()
+
+    def __call__(self, progress: Progress, position: Position, experiment: Experiment) -> None:
+        """Pass the news on."""
+        self.display(progress, position, experiment)
+        if self.writers:
+            numbers = scalars(progress, position)
+            for write in self.writers:
+                write(numbers, progress.steps)
+
+    def _open_tensorboard(self) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError as error:
+            raise UserError("--tensorboard needs pip install 'brigade-rl[tensorboard]'") from error
+        # Created when the first number comes: before that the run may yet be refused.
+        writer: Any = None
+
+        def write(numbers: dict[str, float], steps: int) -> None:
+            nonlocal writer
+            writer = writer or SummaryWriter(str(self.folder / "tensorboard"))
+            for name, value in numbers.items():
+                writer.add_scalar(name, value, steps)
+
+        self.writers.append(write)
+        self.closers.append(lambda: writer and writer.close())
+
+    def _open_wandb(self) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise UserError("--wandb needs pip install 'brigade-rl[wandb]'") from error
+        run = wandb.init(project="brigade", name=self.folder.name)
+        self.writers.append(lambda numbers, steps: run.log(numbers, step=steps))
+        self.closers.append(run.finish)
+
+
+def scalars(progress: Progress, position: Position) -> dict[str, float]:
+    """Means over seeds: training metrics, and every task's score after an evaluation."""
+    numbers = {
+        f"train/{name}": float(np.mean(np.asarray(value)))
+        for name, value in progress.metrics.items()
+    }
+    if progress.evaluated:
+        scores = position.record.score[-1].mean(axis=(1, 2, 3))
+        numbers |= {f"score/task {task}": float(s) for task, s in enumerate(scores, 1)}
+    return numbers
