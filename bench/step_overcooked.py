@@ -9,9 +9,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +18,9 @@ import jax
 import jax.numpy as jnp
 
 from brigade.benchmarks.meal import kitchens
-from brigade.core import Key
+from brigade.core import Environment, Key
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
-from brigade.train.collect import Loop, begin, reset_all, restart, step_all
+from brigade.runs.measure import Speed, environment_speed, timed
 
 
 def main() -> None:
@@ -30,68 +29,44 @@ def main() -> None:
     parser.add_argument("--layout", help="a named layout instead, not padded")
     parser.add_argument("--num-envs", type=int, default=1024)
     parser.add_argument("--num-steps", type=int, default=400)
-    parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--compare", action="store_true", help="JaxMARL beside it (with --layout)")
     args = parser.parse_args()
 
     env, task = kitchen(args.level, args.layout)
-    rows = {"brigade": measure(brigade_rollout(env, task, args.num_envs, args.num_steps), args)}
+    ours = environment_speed(env, task, args.num_envs, args.num_steps)
+    print(f"brigade  {ours.steps_per_second:14,.0f} steps/s")
     if args.compare:
-        rows["jaxmarl"] = measure(jaxmarl_rollout(args.layout, args.num_envs, args.num_steps), args)
-    for name, row in rows.items():
-        print(f"{name:8} {row['steps_per_second']:14,.0f} steps/s")
-    print(json.dumps({"bench": "step_overcooked", "setting": vars(args)} | rows["brigade"]))
+        theirs = jaxmarl_speed(args.layout, args.num_envs, args.num_steps)
+        print(f"jaxmarl  {theirs.steps_per_second:14,.0f} steps/s")
+    device = jax.devices()[0].device_kind
+    result = {"bench": "step_overcooked", "setting": vars(args), "device": device}
+    print(json.dumps(result | dataclasses.asdict(ours)))
 
 
-def kitchen(level: str, layout: str | None) -> tuple[Overcooked, Any]:
+def kitchen(level: str, layout: str | None) -> tuple[Environment, Any]:
     """The environment and the task to step."""
     if layout is None:
         benchmark = kitchens(level)
-        assert isinstance(benchmark.env, Overcooked)
         return benchmark.env, benchmark.sequence(0, 1, 1)[0]
     grid = LAYOUTS[layout]
     return Overcooked(height=len(grid), width=len(grid[0])), task_from_grid(grid)
 
 
-Rollout = Callable[[Key], Any]
-
-
-def brigade_rollout(env: Overcooked, task: Any, num_envs: int, num_steps: int) -> Rollout:
-    """Random play with restarts; the observation sum keeps observations in the program."""
-
-    @jax.jit
-    def rollout(key: Key, task: Any) -> Any:
-        def step(loop: Loop, key: Key) -> tuple[Loop, Any]:
-            act_key, step_key, reset_key = jax.random.split(key, 3)
-            action = jax.random.randint(act_key, (num_envs, env.num_agents), 0, env.num_actions)
-            state, then = step_all(env, step_key, loop.env_state, action, task)
-            fresh = reset_all(env, reset_key, task, num_envs)
-            loop = restart(Loop(state, then, ()), then.truncated, *fresh)
-            return loop, (then.reward.sum(), loop.step.view.obs.sum(dtype=jnp.int32))
-
-        loop = begin(env, _no_policy, key, task, num_envs)
-        return jax.lax.scan(step, loop, jax.random.split(key, num_steps))[1]
-
-    return lambda key: rollout(key, task)
-
-
-class _NoPolicy:
-    def initial_carry(self, batch: tuple[int, ...]) -> tuple[()]:
-        return ()
-
-
-_no_policy: Any = _NoPolicy()
-
-
-def jaxmarl_rollout(layout: str, num_envs: int, num_steps: int) -> Rollout:
+def jaxmarl_speed(layout: str, num_envs: int, num_steps: int) -> Speed:
     """The same work in JaxMARL, which has the layout compiled in."""
+    rollout = jaxmarl_rollout(layout, num_envs, num_steps)
+    first, median = timed(lambda number: rollout(jax.random.key(number)))
+    return Speed(num_envs * num_steps / median, first - median)
+
+
+def jaxmarl_rollout(layout: str, num_envs: int, num_steps: int) -> Callable[[Key], Any]:
+    """Random play of many environments."""
     import jaxmarl
     from jaxmarl.environments.overcooked import overcooked_layouts
 
     name = {"coordination_ring": "coord_ring", "asymmetric_advantages": "asymm_advantages"}
     env = jaxmarl.make("overcooked", layout=overcooked_layouts[name.get(layout, layout)])
 
-    @jax.jit
     def rollout(key: Key) -> Any:
         def step(state: Any, key: Key) -> tuple[Any, Any]:
             act_key, step_key = jax.random.split(key)
@@ -105,24 +80,7 @@ def jaxmarl_rollout(layout: str, num_envs: int, num_steps: int) -> Rollout:
         _, state = jax.vmap(env.reset)(jax.random.split(key, num_envs))
         return jax.lax.scan(step, state, jax.random.split(key, num_steps))[1]
 
-    return rollout
-
-
-def measure(rollout: Rollout, args: argparse.Namespace) -> dict[str, Any]:
-    """Median over repetitions, after a warm-up that is the compilation."""
-    began = time.perf_counter()
-    jax.block_until_ready(rollout(jax.random.key(0)))
-    compile_seconds = time.perf_counter() - began
-    seconds = []
-    for repetition in range(args.repetitions):
-        began = time.perf_counter()
-        jax.block_until_ready(rollout(jax.random.key(repetition + 1)))
-        seconds.append(time.perf_counter() - began)
-    return {
-        "steps_per_second": args.num_envs * args.num_steps / statistics.median(seconds),
-        "compile_seconds": compile_seconds,
-        "device": jax.devices()[0].device_kind,
-    }
+    return jax.jit(rollout)
 
 
 if __name__ == "__main__":

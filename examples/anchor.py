@@ -22,7 +22,7 @@ class Memory(NamedTuple):
 class Anchor(ContinualMethod):
     """A penalty on the way from where the last task ended; heads and critic are free."""
 
-    strength: float = 0.1
+    strength: float = 0.01
     """Weight of the squared distance to the parameters at the end of the last task."""
 
     def init(self, params: Any, batch: Any) -> Memory:

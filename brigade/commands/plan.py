@@ -37,7 +37,8 @@ def print_bench(experiment: Experiment, num_envs: int) -> None:
     from brigade.runs.config import load_benchmark
 
     table = rows(f"{experiment.config.benchmark} on {device()}")
-    alone = environment_speed(load_benchmark(experiment.config.benchmark), num_envs)
+    benchmark = load_benchmark(experiment.config.benchmark)
+    alone = environment_speed(benchmark.env, benchmark.sequence(0, 1, 1)[0], num_envs)
     table.add_row(f"environment, {num_envs:,} at once", f"{alone.steps_per_second:,.0f} steps/s")
     training = training_speed(experiment)
     table.add_row("training, small rollouts", f"{training.steps_per_second:,.0f} steps/s")

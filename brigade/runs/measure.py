@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from brigade.core import Benchmark, Key
+from brigade.core import Environment, Key
 from brigade.runs.config import Experiment
 from brigade.runs.run import Parts, abstract_state, assemble
 from brigade.train.collect import Loop, begin, reset_all, restart, step_all
@@ -29,9 +29,8 @@ class Speed:
     compile_seconds: float
 
 
-def environment_speed(benchmark: Benchmark, num_envs: int, num_steps: int = 200) -> Speed:
+def environment_speed(env: Environment, task: Any, num_envs: int, num_steps: int = 200) -> Speed:
     """Random play, restarts and observations included."""
-    env, task = benchmark.env, benchmark.sequence(0, 1, 1)[0]
 
     @jax.jit
     def rollout(key: Key, task: Any) -> Any:

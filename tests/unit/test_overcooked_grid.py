@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -318,11 +317,6 @@ def test_a_file_without_starts_is_asked_for_one(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("XXPXX\nO...O\nX...X\nXDXSX\n")
     with pytest.raises(GridError, match="no tile 1"):
         read_grid(tmp_path / "empty.txt")
-
-
-def test_an_error_keeps_rule_and_tile_between_processes() -> None:
-    copy = pickle.loads(pickle.dumps(failed_rule(BROKEN["R8"][0])))
-    assert (copy.rule, copy.cell) == ("R8", (1, 6))
 
 
 # --- Layouts ---

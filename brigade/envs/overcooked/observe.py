@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from brigade.core import Array
-from brigade.envs.overcooked.rules import State, any_of
+from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task
 from brigade.envs.overcooked.things import (
     COUNTER,
@@ -65,8 +65,8 @@ def observe(state: State, task: Task, horizon: int) -> Array:
 def own_planes(state: State, stands: Array, seat: int) -> list[Array]:
     """Positions and facings as `seat` sees them: itself first."""
     others = [other for other in range(len(stands)) if other != seat]
-    nowhere = jnp.zeros_like(stands[seat])
-    positions = [stands[seat], any_of([nowhere, *(stands[other] for other in others)])]
+    elsewhere = stands[jnp.array(others)].any(0) if others else jnp.zeros_like(stands[0])
+    positions = [stands[seat], elsewhere]
     facings = [
         stands[cook] & (state.facing[cook] == direction)
         for cook in (seat, *others)
@@ -78,9 +78,8 @@ def own_planes(state: State, stands: Array, seat: int) -> list[Array]:
 def shared_planes(state: State, task: Task, stands: Array, horizon: int) -> list[Array]:
     """The sixteen planes of `SHARED_CHANNELS`, each [cells] uint8."""
     tile = task.tile.reshape(-1)
-    thing = state.counter  # and what is held: nobody stands on a counter
-    for seat, here in enumerate(stands):
-        thing = jnp.where(here, state.held[seat], thing)
+    in_hand = jnp.sum(stands * state.held[:, None], axis=0, dtype=jnp.uint8)
+    thing = state.counter + in_hand  # nobody stands on a counter
     plated = thing >= SOUP
     cooking = state.tick > 0
     waiting = jnp.where(cooking, 0, state.pot)
