@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from brigade.metrics.result import Floats
-from brigade.runs.folder import RunFolderError, read_npz
+from brigade.runs.folder import FORMAT, RunFolderError, read_npz
 
-FORMAT = 1
 PICTURE = re.compile(r"seed(\d{1,9})-task(\d{1,9})\.png")
 PNG = b"\x89PNG\r\n\x1a\n"
 LARGEST_PICTURE = 4_000_000  # bytes; it goes into the page

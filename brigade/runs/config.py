@@ -23,8 +23,7 @@ from brigade import registry
 from brigade.core import Benchmark
 from brigade.core.checks import at_least, positive
 from brigade.errors import UserError
-
-FORMAT = 1  # of config.json and everything beside it
+from brigade.runs.folder import FORMAT
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 
 from brigade.errors import UserError
 
+FORMAT = 1  # of a run folder; a change that older readers would misread counts it up
 CHECKPOINTS_KEPT = 2
 
 
