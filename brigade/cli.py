@@ -160,14 +160,20 @@ def run(words: list[str]) -> int:
 
     path = args.out or default_path(experiment)
     with going_on_with(path), sinks(args, path) as show:
-        result = start(experiment, path, checkpoint_minutes=args.checkpoint_minutes, watch=show)
+        result = start(
+            experiment,
+            path,
+            checkpoint_minutes=args.checkpoint_minutes,
+            begin=show.begin,
+            watch=show,
+        )
     return finish(result.path, args.quiet)
 
 
 def resume(words: list[str]) -> int:
     """`brigade resume RUN`."""
     args = parser("resume", "Take a stopped run up at its last checkpoint.")
-    args.add_argument("run", type=Path)
+    args.add_argument("run", type=Path, metavar="RUN", help="the run's folder")
     add_operation(args)
     args.add_argument("--trust", action="store_true", help="run code files the config points at")
     options = args.parse_args(words)
@@ -179,6 +185,7 @@ def resume(words: list[str]) -> int:
             options.run,
             trust=options.trust,
             checkpoint_minutes=options.checkpoint_minutes,
+            begin=show.begin,
             watch=show,
             complain=warn,
         )
@@ -188,7 +195,7 @@ def resume(words: list[str]) -> int:
 def report(words: list[str]) -> int:
     """`brigade report RUN [RUN ...]`."""
     args = parser("report", "Tables in the terminal; report.html and CSV files in a folder.")
-    args.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    args.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder")
     args.add_argument("--out", type=Path, help="folder for the files; RUN/report for one run")
     options = args.parse_args(words)
     print_report(options.runs, options.out)
@@ -215,7 +222,7 @@ def layouts(words: list[str]) -> int:
     args = parser("layouts", "Draw kitchens of a level, or check a kitchen of your own.")
     args.add_argument("--level", default="1", help="1, 2, 3, extreme or release-1 ... (1)")
     args.add_argument("--num", type=count, default=4, help="how many (4)")
-    args.add_argument("--seed", type=int, default=0)
+    args.add_argument("--seed", type=int, default=0, help="of the drawing (0)")
     args.add_argument("--agents", type=count, default=None, help="cooks, 1 to 4 (2)")
     args.add_argument("--json", action="store_true", help="a list of lists of rows")
     args.add_argument("--out", type=Path, help="folder for pictures and text files")
@@ -241,7 +248,7 @@ def layouts(words: list[str]) -> int:
 def watch(words: list[str]) -> int:
     """`brigade watch RUN`."""
     args = parser("watch", "Film one game of a run's cooks, with the last checkpoint.")
-    args.add_argument("run", type=Path)
+    args.add_argument("run", type=Path, metavar="RUN", help="the run's folder")
     args.add_argument("--task", type=count, default=1, help="which task, from 1 (1)")
     args.add_argument("--seed", type=int, default=None, help="which seed of the run (its first)")
     args.add_argument("--out", type=Path, help="the .gif; in the run's report folder if left out")
@@ -261,7 +268,7 @@ def watch(words: list[str]) -> int:
 def bench(words: list[str]) -> int:
     """`brigade bench`."""
     args = parser("bench", "Environment and training steps per second on this machine.")
-    args.add_argument("benchmark", nargs="?", default="meal/level-1")
+    args.add_argument("benchmark", nargs="?", default="meal/level-1", help="(meal/level-1)")
     args.add_argument("--num-envs", type=count, default=1024, help="for the environment alone")
     options = args.parse_args(words)
     from brigade.commands.plan import print_bench
@@ -287,11 +294,22 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
 
 def add_operation(args: argparse.ArgumentParser) -> None:
     """Flags that say how a run goes about its work."""
-    args.add_argument("--checkpoint-minutes", type=minutes, default=5.0)
+    args.add_argument(
+        "--checkpoint-minutes",
+        type=minutes,
+        default=5.0,
+        metavar="M",
+        help="save at least this often, and at every end of a task (5)",
+    )
     args.add_argument("--quiet", action="store_true", help="no progress")
     args.add_argument("--tensorboard", action="store_true", help="TensorBoard events as well")
     args.add_argument("--wandb", action="store_true", help="Weights & Biases as well")
-    args.add_argument("--no-cache", dest="cache", action="store_false")
+    args.add_argument(
+        "--no-cache",
+        dest="cache",
+        action="store_false",
+        help="do not keep compiled programs for the next run",
+    )
 
 
 def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, Any]:

@@ -28,16 +28,18 @@ class Display:
         self.first_steps: int | None = None
 
     def __enter__(self) -> Display:
+        return self
+
+    def begin(self) -> None:
+        """The run is sound and starts: say what takes so long."""
         if self.is_live:
             self.live.update(self.table("compiling"))
             self.live.start()
         elif not self.quiet:
             print("compiling", file=self.console.file, flush=True)
-        return self
 
     def __exit__(self, *error: object) -> None:
-        if self.is_live:
-            self.live.stop()
+        self.live.stop()
 
     def __call__(self, progress: Progress, position: Position, experiment: Experiment) -> None:
         """Show how far the run is."""

@@ -118,14 +118,20 @@ def run(
     out: str | Path | None = None,
     *,
     checkpoint_minutes: float = 5.0,
+    begin: Callable[[], None] | None = None,
     watch: Watch | None = None,
 ) -> RunResult:
-    """Do what `brigade run` does: `config` is an experiment or a dictionary like a config file."""
+    """Do what `brigade run` does: `config` is an experiment or a dictionary like a config file.
+
+    `begin` is called when everything is checked and work starts, `watch` after every update.
+    """
     experiment = config if isinstance(config, Experiment) else from_dict(config)
     parts = assemble(experiment)
     path = Path(out) if out is not None else default_path(experiment)
     folder = RunFolder.create(path, experiment.as_json(__version__))
     save_pictures(parts, folder)
+    if begin is not None:
+        begin()
     return _carry_on(experiment, parts, folder, None, 0.0, checkpoint_minutes, watch)
 
 
@@ -134,6 +140,7 @@ def resume(
     *,
     trust: bool = False,
     checkpoint_minutes: float = 5.0,
+    begin: Callable[[], None] | None = None,
     watch: Watch | None = None,
     complain: Callable[[str], None] = print,
 ) -> RunResult:
@@ -143,6 +150,8 @@ def resume(
     folder.lock()
     parts = assemble(experiment)
     found = last_position(folder, parts, complain)
+    if begin is not None and not (found and is_finished(found[0], experiment)):
+        begin()
     if found is None:
         folder.cut_log(0)
         return _carry_on(experiment, parts, folder, None, 0.0, checkpoint_minutes, watch)
@@ -165,6 +174,12 @@ def load(
         raise RunFolderError(f"{path} has no sound checkpoint yet, so no policy to load")
     returns = folder.read_returns()
     return LoadedRun(folder.path, experiment, returns, parts, state.learner.params, state.memory)
+
+
+def is_finished(position: Position, experiment: Experiment) -> bool:
+    """Whether nothing is left to do."""
+    last = (experiment.config.tasks - 1, experiment.config.updates_per_task)
+    return (position.task, position.update) == last
 
 
 def read_experiment(folder: RunFolder, trust: bool) -> Experiment:

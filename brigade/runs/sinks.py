@@ -40,6 +40,10 @@ class Sinks:
         for close in self.closers:
             close()
 
+    def begin(self) -> None:
+        """The run is sound and starts."""
+        self.display.begin()
+
     def __call__(self, progress: Progress, position: Position, experiment: Experiment) -> None:
         """Pass the news on."""
         self.display(progress, position, experiment)

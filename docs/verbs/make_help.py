@@ -1,0 +1,39 @@
+"""Write every verb's help into its page: python docs/verbs/make_help.py."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from pathlib import Path
+from unittest import mock
+
+from brigade.cli import VERBS, main
+
+FOLDER = Path(__file__).parent
+BLOCK = re.compile(r"<!-- help -->\n.*?<!-- /help -->", re.S)
+
+
+def help_of(verb: str) -> str:
+    """What `brigade VERB --help` prints on a terminal of 80 columns."""
+    shown = io.StringIO()
+    with (
+        mock.patch.dict(os.environ, {"COLUMNS": "80"}),
+        contextlib.redirect_stdout(shown),
+        contextlib.suppress(SystemExit),
+    ):
+        main([verb, "--help"])
+    return "\n".join(line.rstrip() for line in shown.getvalue().strip().splitlines())
+
+
+def with_help(page: str, verb: str) -> str:
+    """The page with the help of today."""
+    block = f"<!-- help -->\n```text\n{help_of(verb)}\n```\n<!-- /help -->"
+    return BLOCK.sub(lambda _: block, page)
+
+
+if __name__ == "__main__":
+    for verb in VERBS:
+        path = FOLDER / f"{verb}.md"
+        path.write_text(with_help(path.read_text(encoding="utf-8"), verb), encoding="utf-8")

@@ -1,0 +1,108 @@
+"""The files of examples/: they keep the contracts, and their numbers are right."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.parts import example, make_learner, make_trainer
+
+import brigade
+from brigade.core import Benchmark
+from brigade.testing import check_environment, check_method
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def of_file(kind, name):
+    return brigade.get(kind, str(EXAMPLES / name))
+
+
+@pytest.fixture(scope="module")
+def anchor():
+    return of_file("methods", "anchor.py:Anchor")
+
+
+def test_anchor_keeps_the_promises_of_a_method(anchor):
+    env, sequence = example()
+    method = anchor(strength=0.1)
+    trainer, evaluator = make_trainer(env, make_learner(env), method)
+    check_method(method, trainer, evaluator, sequence)
+
+
+def test_the_penalty_of_anchor_by_hand(anchor):
+    def at(x, y, head, critic):
+        trunk = {"kernel": jnp.array([x, y])}
+        return {
+            "actor_trunk": trunk,
+            "actor_head": {"bias": jnp.array(head)},
+            "critic_trunk": {"bias": jnp.array(critic)},
+        }
+
+    def base(params):
+        return jnp.float32(10.0), {}
+
+    method, end, now = anchor(strength=0.5), at(1.0, 2.0, 0.0, 0.0), at(4.0, 6.0, 9.0, 9.0)
+    before = method.init(end, None)
+    after, _ = method.end_phase(before, "train", FakeState(end), None, None, None)
+    # Nothing is held before a task has ended; then 0.5 * (3 * 3 + 4 * 4), head and critic free.
+    assert method.loss(before, base, now, None, None)[0] == 10.0
+    loss, metrics = method.loss(after, base, now, None, None)
+    assert loss == 22.5
+    assert metrics["penalty"] == 12.5
+    slope = jax.grad(lambda params: method.loss(after, base, params, None, None)[0])(now)
+    assert slope["actor_trunk"]["kernel"].tolist() == [3.0, 4.0]
+    assert slope["actor_head"]["bias"] == slope["critic_trunk"]["bias"] == 0.0
+
+
+class FakeState:
+    """Has parameters."""
+
+    def __init__(self, params):
+        self.params = params
+
+
+def test_meeting_keeps_the_promises_of_an_environment():
+    check_environment(*of_file("envs", "meeting.py:Meeting").example())
+
+
+def test_ippo_learns_to_meet(tmp_path):
+    config = {"benchmark": str(EXAMPLES / "meeting.py:meeting"), "preset": "laptop", "seeds": 1}
+    config |= {"tasks": 1, "steps_per_task": 4e4, "eval_every": 100}
+    scores = brigade.run(config, tmp_path / "run").returns["score"].mean(axis=(1, 2, 3, 4))
+    assert scores[0] < 0.3
+    assert scores[-1] > 0.9
+
+
+def test_a_game_of_meeting_by_hand():
+    env, sequence = of_file("envs", "meeting.py:Meeting").example()  # 5 cells, 6 steps
+    task, key = sequence[0], jax.random.key(0)  # meet at cell 0
+    state, now = env.reset(key, task)
+    assert len(set(state.place.tolist())) == 2
+    state = state.replace(place=jnp.array([1, 2]))
+    state, now = env.step(key, state, jnp.array([0, 0]), task)
+    assert state.place.tolist() == [0, 1]
+    assert now.view.obs[1].T.tolist() == [[0, 1, 0, 0, 0], [1, 0, 0, 0, 0]]  # own, other's
+    assert (now.info["score"], bool(now.terminated)) == (0.0, False)
+    state, now = env.step(key, state, jnp.array([0, 0]), task)  # seat 0 walks against the wall
+    assert state.place.tolist() == [0, 0]
+    assert now.reward.tolist() == [1.0, 1.0]
+    assert (now.info["score"], bool(now.terminated), bool(now.truncated)) == (1.0, True, False)
+    state = state.replace(place=jnp.array([0, 2]), time=jnp.int32(5))
+    _, now = env.step(key, state, jnp.array([1, 1]), task)  # too late
+    assert (bool(now.terminated), bool(now.truncated)) == (False, True)
+
+
+def test_the_meeting_benchmark_gives_every_seed_its_own_places():
+    benchmark = of_file("benchmarks", "meeting.py:meeting")()
+    assert isinstance(benchmark, Benchmark)
+    streams = [benchmark.sequence(seed, 11, 1000) for seed in range(3)]
+    cells = np.stack([stream.tasks.cell for stream in streams])
+    assert [sorted(row[:9]) for row in cells.tolist()] == [list(range(9))] * 3
+    assert len({tuple(row) for row in cells.tolist()}) == 3
+    # Nine cells: the tenth task is the first again, and has its number.
+    assert cells[:, 9].tolist() == cells[:, 0].tolist()
+    assert streams[0].tasks.id.tolist() == [*range(9), 0, 1]
+    _, now = benchmark.env.reset(jax.random.key(0), streams[0][0])
+    assert now.view.obs.shape == (2, *benchmark.env.obs_shape)
