@@ -24,12 +24,13 @@ class Sinks:
     ) -> None:
         self.folder = folder
         self.display = Display(quiet)
+        self.openers: list[Callable[[], None]] = []
         self.writers: list[Writer] = []
         self.closers: list[Callable[[], Any]] = []
         if tensorboard:
-            self._open_tensorboard()
+            self._prepare_tensorboard()
         if wandb:
-            self._open_wandb()
+            self._prepare_wandb()
 
     def __enter__(self) -> Sinks:
         self.display.__enter__()
@@ -41,7 +42,9 @@ class Sinks:
             close()
 
     def begin(self) -> None:
-        """The run is sound and starts."""
+        """The run is sound and starts: from here on something may be written."""
+        for open_sink in self.openers:
+            open_sink()
         self.display.begin()
 
     def __call__(self, progress: Progress, position: Position, experiment: Experiment) -> None:
@@ -52,31 +55,36 @@ class Sinks:
             for write in self.writers:
                 write(numbers, progress.steps)
 
-    def _open_tensorboard(self) -> None:
+    def _prepare_tensorboard(self) -> None:
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:
             raise UserError("--tensorboard needs pip install 'brigade-rl[tensorboard]'") from error
-        # Created when the first number comes: before that the run may yet be refused.
-        writer: Any = None
 
-        def write(numbers: dict[str, float], steps: int) -> None:
-            nonlocal writer
-            writer = writer or SummaryWriter(str(self.folder / "tensorboard"))
-            for name, value in numbers.items():
-                writer.add_scalar(name, value, steps)
+        def open_sink() -> None:
+            writer = SummaryWriter(str(self.folder / "tensorboard"))
 
-        self.writers.append(write)
-        self.closers.append(lambda: writer and writer.close())
+            def write(numbers: dict[str, float], steps: int) -> None:
+                for name, value in numbers.items():
+                    writer.add_scalar(name, value, steps)
 
-    def _open_wandb(self) -> None:
+            self.writers.append(write)
+            self.closers.append(writer.close)
+
+        self.openers.append(open_sink)
+
+    def _prepare_wandb(self) -> None:
         try:
             import wandb
         except ImportError as error:
             raise UserError("--wandb needs pip install 'brigade-rl[wandb]'") from error
-        run = wandb.init(project="brigade", name=self.folder.name)
-        self.writers.append(lambda numbers, steps: run.log(numbers, step=steps))
-        self.closers.append(run.finish)
+
+        def open_sink() -> None:
+            run = wandb.init(project="brigade", name=self.folder.name)
+            self.writers.append(lambda numbers, steps: run.log(numbers, step=steps))
+            self.closers.append(run.finish)
+
+        self.openers.append(open_sink)
 
 
 def scalars(progress: Progress, position: Position) -> dict[str, float]:
