@@ -57,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return complain(str(stop) or "stopped", 130)
+    except BrokenPipeError:  # whoever read our output has gone: nothing to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
         if debug:
             raise

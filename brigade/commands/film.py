@@ -40,9 +40,11 @@ def play(run: LoadedRun, seed: int, task: int, greedy: bool) -> tuple[Any, float
     def step(carry: tuple[Any, Any, Any], key: Any) -> tuple[Any, Any]:
         state, now, memory = carry
         action, memory, _ = policy.act(params, memory, now.view, key, greedy)
-        return (*env.step(key, state, action, chosen), memory), state
+        after, then = env.step(key, state, action, chosen)
+        return (after, then, memory), (after, then.terminated | then.truncated, then.info["score"])
 
     keys = jax.random.split(jax.random.key(0), env.horizon)
     start = (*env.reset(keys[0], chosen), policy.initial_carry(()))
-    (_, end, _), states = jax.lax.scan(step, start, keys)
-    return states, float(end.info["score"])
+    _, (states, over, score) = jax.lax.scan(step, start, keys)
+    length = int(over.argmax()) + 1  # the game's first end; what follows is not played
+    return jax.tree.map(lambda leaf: leaf[:length], states), float(score[length - 1])

@@ -17,9 +17,9 @@ def print_plan(experiment: Experiment, measured: bool) -> None:
     config, parts = experiment.config, assemble(experiment)
     needs = cost(experiment, parts)
     table = rows(f"{config.benchmark} with {config.method}")
-    table.add_row("environment steps", f"{needs.steps:,} over {config.seeds} seeds")
+    table.add_row("environment steps", f"{needs.steps:,} over {count(config.seeds, 'seed')}")
     table.add_row("updates", f"{needs.updates:,} ({config.updates_per_task:,} per task)")
-    table.add_row("evaluations", f"{needs.evaluations:,} of {config.tasks} tasks")
+    table.add_row("evaluations", f"{needs.evaluations:,} of {count(config.tasks, 'task')}")
     table.add_row("parameters", f"{needs.parameters:,} per seed")
     table.add_row("memory, rollouts", size(needs.rollout_bytes))
     table.add_row("memory, training state", size(needs.state_bytes))
@@ -54,11 +54,16 @@ def rows(title: str) -> Table:
     return table
 
 
-def size(count: int) -> str:
+def count(number: int, thing: str) -> str:
+    """1 seed, 2 seeds."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def size(amount: int) -> str:
     """Bytes as a person says them."""
-    power = min((len(str(count)) - 1) // 3, 4)
+    power = min((len(str(amount)) - 1) // 3, 4)
     unit = ("bytes", "kB", "MB", "GB", "TB")[power]
-    return f"{count / 1000**power:.3g} {unit}"
+    return f"{amount / 1000**power:.3g} {unit}"
 
 
 def device() -> str:

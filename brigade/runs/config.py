@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 
@@ -31,13 +31,14 @@ class RunConfig:
     """The experiment."""
 
     benchmark: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK")]
-    """What to run, e.g. meal/level-1. `brigade list benchmarks` shows all."""
+    """What to run: a name (`brigade list benchmarks`) or path/to/file.py:name."""
     method: str = "ft"
     """Continual method: a name (`brigade list methods`) or path/to/file.py:Name."""
     learner: str = "ippo"
     """Learning algorithm: a name (`brigade list learners`) or path/to/file.py:Name."""
-    preset: Literal["auto", "paper", "laptop"] = "auto"
-    """Where defaults come from; auto is the paper's on an accelerator, laptop on a CPU."""
+    preset: str = "auto"
+    """Where defaults come from: paper, laptop or another the benchmark has; auto is the paper's on
+    an accelerator and laptop on a CPU."""
     seeds: int = 1
     """How many seeds to train side by side."""
     seed: int = 0
@@ -152,9 +153,16 @@ def read_file(path: str) -> dict[str, Any]:
 
 def load_benchmark(name: str) -> Benchmark:
     """The description behind a name."""
-    benchmark = registry.get("benchmarks", name)()
+    make = registry.get("benchmarks", name)
+    wrong = (
+        f"{name} is not a benchmark; it must be a function that returns a brigade.core.Benchmark"
+    )
+    try:
+        benchmark = make()
+    except TypeError as error:
+        raise UserError(f"{wrong} ({error})") from error
     if not isinstance(benchmark, Benchmark):
-        raise UserError(f"{name} is not a benchmark; it must return a brigade.core.Benchmark")
+        raise UserError(wrong)
     return benchmark
 
 
@@ -190,7 +198,11 @@ def _first_look(
     if chosen["preset"] == "auto":
         import jax
 
-        chosen["preset"] = "laptop" if jax.default_backend() == "cpu" else "paper"
+        small = jax.default_backend() == "cpu" and "laptop" in benchmark.presets
+        chosen["preset"] = "laptop" if small else "paper"
+    known = {"auto", "paper", *benchmark.presets}
+    if chosen["preset"] not in known:
+        raise UserError(registry.unknown_name("preset", chosen["preset"], known))
     return chosen
 
 

@@ -59,6 +59,8 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --network.encoder rnn", "invalid choice 'rnn'"),
         ("run meal/level-1 --network.hidden 0", "hidden is 0"),
         ("run meal/level-1 --ppo.minibatches 7", "do not divide into 7 minibatches"),
+        ("run meal/level-1 --preset lap", "unknown preset 'lap': did you mean 'laptop'?"),
+        ("run broken.py:needs", "broken.py:needs is not a benchmark; it must be a function"),
         ("run meal/level-1 --method ./none.py:X", "there is no file none.py"),
         ("run meal/level-1 --config none.toml", "cannot read the config file none.toml"),
         ("run meal/level-1 --config broken.toml", "broken.toml is not valid"),
@@ -93,6 +95,7 @@ def test_a_mistake_is_one_line_and_status_2(here, capsys, words, message):
     (here / "broken" / "config.json").write_text("{")
     (here / "newer").mkdir()
     (here / "newer" / "config.json").write_text('{"format": 2, "brigade": "9", "config": {}}')
+    (here / "broken.py").write_text("def needs(argument):\n    pass\n")
     (here / "broken.toml").write_text("seeds = [")
     (here / "typo.toml").write_text("[ppo]\nepoch = 2\n")
     (here / "type.toml").write_text('seeds = "two"\n')
