@@ -17,6 +17,8 @@ from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
 from brigade.envs.overcooked.things import ACTIONS, POT, UP, onions, thing_name, tomatoes
 
+FACINGS = "UDRL"  # the letters of the traces, in the order of the actions
+
 
 @dataclass(frozen=True)
 class Overcooked:
@@ -129,7 +131,7 @@ def describe(state: State, task: Task) -> dict[str, Any]:
         return int(cell) % width, int(cell) // width
 
     players = [
-        [*place(cell), "UDRL"[int(facing)], thing_name(int(held))]
+        [*place(cell), FACINGS[int(facing)], thing_name(int(held))]
         for cell, facing, held in zip(
             np.asarray(state.cell), np.asarray(state.facing), np.asarray(state.held), strict=True
         )

@@ -13,9 +13,10 @@ import numpy as np
 from PIL import Image
 
 from brigade.envs.overcooked import rules, sprites
+from brigade.envs.overcooked.env import FACINGS, describe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, task_from_grid
-from brigade.envs.overcooked.things import FLOOR, POT, UP
+from brigade.envs.overcooked.things import FLOOR, UP
 
 UNCHANGED = 255  # the last of a GIF's 256 colours stands for pixels that stay as they were
 EXACT_COLOURS = 32  # floor, wood and other flat areas
@@ -31,17 +32,21 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
     cook_time, width = int(task.cook_time), tile.shape[1]
     image = background(tile.tobytes(), width, tile_px).copy()
 
-    def put(sprite: Image.Image, cell: int) -> None:
-        image.paste(sprite, (cell % width * tile_px, cell // width * tile_px), sprite)
+    def put(sprite: Image.Image, x: int, y: int) -> None:
+        image.paste(sprite, (x * tile_px, y * tile_px), sprite)
 
-    pot, tick, counter = (np.asarray(x).tolist() for x in (state.pot, state.tick, state.counter))
-    for cell in np.flatnonzero(tile == POT).tolist():
-        put(sprites.pot_sprite(pot[cell], tick[cell], cook_time, tile_px), cell)
-    for cell in np.flatnonzero(counter).tolist():
-        put(sprites.thing_sprite(counter[cell], tile_px), cell)
-    cooks = (np.asarray(x).tolist() for x in (state.cell, state.facing, state.held))
-    for seat, (cell, facing, held) in enumerate(zip(*cooks, strict=True)):
-        put(sprites.cook_sprite(seat, facing, held, tile_px), cell)
+    # Where things are comes from `describe`; what is in a soup only the state knows.
+    scene = describe(state, task)
+    pot, tick, counter = (np.asarray(plane) for plane in (state.pot, state.tick, state.counter))
+    for place in scene["pots"]:
+        x, y = map(int, place.split(","))
+        cell = y * width + x
+        put(sprites.pot_sprite(int(pot[cell]), int(tick[cell]), cook_time, tile_px), x, y)
+    for x, y, _ in scene["counters"]:
+        put(sprites.thing_sprite(int(counter[y * width + x]), tile_px), x, y)
+    for seat, (x, y, facing, _) in enumerate(scene["players"]):
+        held = int(np.asarray(state.held)[seat])
+        put(sprites.cook_sprite(seat, FACINGS.index(facing), held, tile_px), x, y)
     return np.array(image)
 
 
