@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +16,9 @@ import jax
 import jax.numpy as jnp
 
 from brigade.benchmarks.meal import kitchens
+from brigade.commands.bench import Speed, environment_speed, print_result, speed_of
 from brigade.core import Environment, Key
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
-from brigade.runs.measure import Speed, environment_speed, timed
 
 
 def main() -> None:
@@ -34,13 +32,10 @@ def main() -> None:
 
     env, task = kitchen(args.level, args.layout)
     ours = environment_speed(env, task, args.num_envs, args.num_steps)
-    print(f"brigade  {ours.steps_per_second:14,.0f} steps/s")
     if args.compare:
         theirs = jaxmarl_speed(args.layout, args.num_envs, args.num_steps)
-        print(f"jaxmarl  {theirs.steps_per_second:14,.0f} steps/s")
-    device = jax.devices()[0].device_kind
-    result = {"bench": "step_overcooked", "setting": vars(args), "device": device}
-    print(json.dumps(result | dataclasses.asdict(ours)))
+        print(f"jaxmarl: {theirs.steps_per_second:,.0f} steps/s")
+    print_result("step_overcooked", vars(args), ours)
 
 
 def kitchen(level: str, layout: str | None) -> tuple[Environment, Any]:
@@ -55,8 +50,7 @@ def kitchen(level: str, layout: str | None) -> tuple[Environment, Any]:
 def jaxmarl_speed(layout: str, num_envs: int, num_steps: int) -> Speed:
     """The same work in JaxMARL, which has the layout compiled in."""
     rollout = jaxmarl_rollout(layout, num_envs, num_steps)
-    first, median = timed(lambda number: rollout(jax.random.key(number)))
-    return Speed(num_envs * num_steps / median, first - median)
+    return speed_of(lambda number: rollout(jax.random.key(number)), num_envs * num_steps)
 
 
 def jaxmarl_rollout(layout: str, num_envs: int, num_steps: int) -> Callable[[Key], Any]:

@@ -1,4 +1,4 @@
-"""`brigade plan` and `brigade bench`: what a run costs, how fast this machine is."""
+"""`brigade plan`: what a run costs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from brigade.runs.config import Experiment
-from brigade.runs.measure import cost, environment_speed, training_speed
+from brigade.runs.measure import cost, experiment_speed
 from brigade.runs.progress import clock
 from brigade.runs.run import assemble
 
@@ -25,24 +25,10 @@ def print_plan(experiment: Experiment, measured: bool) -> None:
     table.add_row("memory, training state", size(needs.state_bytes))
     table.add_row("disk", size(needs.disk_bytes))
     if measured:
-        speed = training_speed(experiment)
+        speed = experiment_speed(experiment)
         left = needs.steps / speed.steps_per_second + speed.compile_seconds
         table.add_row("time", f"about {clock(left)} on this machine, evaluations not counted")
         table.add_row("measured", f"{speed.steps_per_second:,.0f} steps/s on {device()}")
-    Console().print(table)
-
-
-def print_bench(experiment: Experiment, num_envs: int) -> None:
-    """Steps per second of the environment alone and of training."""
-    from brigade.runs.config import load_benchmark
-
-    table = rows(f"{experiment.config.benchmark} on {device()}")
-    benchmark = load_benchmark(experiment.config.benchmark)
-    alone = environment_speed(benchmark.env, benchmark.sequence(0, 1, 1)[0], num_envs)
-    table.add_row(f"environment, {num_envs:,} at once", f"{alone.steps_per_second:,.0f} steps/s")
-    training = training_speed(experiment)
-    table.add_row("training, small rollouts", f"{training.steps_per_second:,.0f} steps/s")
-    table.add_row("compiling the training step", f"{training.compile_seconds:.1f} s")
     Console().print(table)
 
 

@@ -39,6 +39,10 @@ class Environment(Protocol):
     """A game for a fixed number of seats. Holds static shape only; the task is an argument.
 
     It never resets itself: whoever plays decides what follows the end of a game.
+
+    Two more members are optional, for speed: `fixed_length = True` says that no game ends before
+    its horizon; `changing_inputs(tasks) -> int` bounds how many entries of an observation change
+    within a game of any of `tasks`.
     """
 
     @property
@@ -101,6 +105,13 @@ class Learner(Protocol):
         ...
 
     def take(self, data: Data, index: Index) -> Batch: ...
+
+    def standalone(self, batch: Batch) -> Batch:
+        """The batch in a form that can be kept and mixed with other tasks': leaves [samples, ...].
+
+        What methods see is in this form; `loss` and `outputs` accept both.
+        """
+        ...
 
     def loss(
         self, params: Params, state: LearnerState, batch: Batch, key: Key
@@ -174,7 +185,16 @@ class ContinualMethod:
 class LearnerSettings(Protocol):
     """A registered learner: a frozen dataclass of settings that builds it."""
 
-    def build(self, env: Environment, *, num_tasks: int, updates_per_task: int) -> Learner: ...
+    def build(
+        self,
+        env: Environment,
+        *,
+        num_tasks: int,
+        updates_per_task: int,
+        changing_inputs: int | None = None,
+    ) -> Learner:
+        """`changing_inputs`: at most so many entries of an observation change within one task."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class TimeStep(struct.PyTreeNode):
 
 
 class Trajectory(struct.PyTreeNode):
-    """A rollout. Leaves [T, B, ...]; `carry` and `last` are [B, ...]."""
+    """A rollout. Leaves [T, B, ...]; `carry` and the last ones are [B, ...]."""
 
     view: View
     action: Array  # [T, B, seats] int32
@@ -63,7 +63,8 @@ class Trajectory(struct.PyTreeNode):
     info: dict[str, Array]
     extras: dict[str, Array]  # what the policy returned beside the action
     carry: Carry  # policy memory before the first step
-    last: dict[str, Array]  # the policy's extras one step past the end: bootstraps the last value
+    last_view: Any  # View one step past the end: the value there bootstraps the last advantages
+    last: dict[str, Array]  # the policy's extras there
 
 
 class Outputs(NamedTuple):

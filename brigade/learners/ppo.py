@@ -5,6 +5,7 @@ The losses are plain functions of arrays; the class only says which batches foll
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +16,8 @@ from flax import struct
 
 from brigade.core import Array, Environment, Key, LearnerState, Metrics, Outputs, Trajectory
 from brigade.core.checks import at_least, positive, within
-from brigade.nets import ActorCritic, ActorCriticPolicy
+from brigade.nets import ActorCritic, ActorCriticPolicy, ChangingInputs
+from brigade.nets.encoders import FAST_MULTIPLE
 from brigade.nets.policy import log_prob
 
 TINY = 1e-8
@@ -92,6 +94,9 @@ class NetworkConfig:
     """One output head per task instead of one for all."""
     task_one_hot: Literal["none", "heads", "input"] = "heads"
     """Where the number of the task enters, if at all."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the network's arithmetic; parameters, losses and the optimiser are float32 always. auto is
+    bfloat16 on an accelerator and float32 on a CPU."""
 
     def __post_init__(self) -> None:
         if not self.hidden:
@@ -99,13 +104,41 @@ class NetworkConfig:
         for size in self.hidden:
             at_least("hidden", size, 1)
 
+    @property
+    def dtype(self) -> Any:
+        """What `precision` stands for on this machine."""
+        low = self.precision == "bfloat16"
+        if self.precision == "auto":
+            low = jax.default_backend() != "cpu"
+        return jnp.bfloat16 if low else jnp.float32
+
+    def build(self, num_actions: int, num_tasks: int) -> ActorCritic:
+        """The network itself."""
+        knobs = {name: value for name, value in vars(self).items() if name != "precision"}
+        return ActorCritic(num_actions, num_tasks, **knobs, dtype=self.dtype)
+
+
+class OneTask(struct.PyTreeNode):
+    """What the samples of one rollout share, since they are of one task."""
+
+    id: Array
+    columns: Array  # the entries of the observation that change
+    constant: Array  # what the others always are
+
+
+class Seen(struct.PyTreeNode):
+    """What the network is shown: leaves [samples, ...]."""
+
+    obs: Array  # uint8; only the columns that change where `task` says which
+    avail: Array  # uint8: which actions are allowed, eight to a byte
+    task_id: Array
+    task: OneTask | None = None  # not per sample
+
 
 class Samples(struct.PyTreeNode):
     """One entry per step, environment and seat: leaves [samples, ...]."""
 
-    obs: Array  # uint8
-    avail: Array
-    task_id: Array
+    seen: Seen
     action: Array
     log_prob: Array
     value: Array
@@ -121,6 +154,7 @@ class PPO:
     policy: ActorCriticPolicy
     config: PPOConfig
     updates_per_task: int  # rollouts of one task: where the learning rate reaches its end
+    changing_inputs: int | None = None  # at most so many entries of an observation change in a task
 
     def init(self, key: Key) -> LearnerState:
         """Fresh parameters and optimiser."""
@@ -140,7 +174,8 @@ class PPO:
         cfg = self.config
         shaping = self._shaping_weight(state.updates, traj.valid.size)
         reward = total_reward(traj, shaping, cfg.share_shaping)
-        value = jnp.concatenate([traj.extras["value"], traj.last["value"][None]])
+        seen = self._seen(traj)
+        log_prob, value = self._judge(state.params, traj, seen)
         bootstraps = cfg.time_limit == "bootstrap"
         advantage = generalised_advantage(
             reward,
@@ -153,23 +188,63 @@ class PPO:
         own = traj.extras.get("own", True)
         weight = (traj.valid[..., None] & traj.view.active & own).astype(jnp.float32)
         samples = Samples(
-            obs=traj.view.obs,
-            avail=traj.view.avail,
-            task_id=traj.view.task_id,
-            action=traj.action,
-            log_prob=traj.extras["log_prob"],
-            value=traj.extras["value"],
-            advantage=advantage,
-            target=advantage + traj.extras["value"],
-            weight=weight,
+            seen=seen,
+            action=traj.action.reshape(-1),
+            log_prob=log_prob.reshape(-1),
+            value=value[:-1].reshape(-1),
+            advantage=advantage.reshape(-1),
+            target=(advantage + value[:-1]).reshape(-1),
+            weight=weight.reshape(-1),
         )
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), samples)
         index = shuffled_minibatches(key, weight.size, cfg.epochs, cfg.minibatches)
-        return state.replace(updates=state.updates + 1), flat, index
+        return state.replace(updates=state.updates + 1), samples, index
+
+    def _seen(self, traj: Trajectory) -> Seen:
+        """The views of a rollout as samples, without what never changes in it."""
+        view = traj.view
+        obs, avail, task_id = (
+            x.reshape(-1, *x.shape[3:])
+            for x in (view.obs, jnp.packbits(view.avail, axis=-1), view.task_id)
+        )
+        if self.changing_inputs is None:
+            return Seen(obs, avail, task_id)
+        inputs = ChangingInputs.of(obs, self.changing_inputs)
+        task = OneTask(task_id[0], inputs.columns, inputs.constant)
+        return Seen(inputs.values, avail, task_id, task)
+
+    def _judge(self, params: Any, traj: Trajectory, seen: Seen) -> tuple[Array, Array]:
+        """Log-probabilities [T, B, seats] and values [T + 1, B, seats] of a rollout.
+
+        A policy that remembers has recorded both while it acted. Otherwise they are worked out
+        now, for all steps at once: that is faster than step by step.
+        """
+        if "value" in traj.extras:
+            value, last = traj.extras["value"], traj.last["value"]
+            return traj.extras["log_prob"], jnp.concatenate([value, last[None]])
+        end, shape = traj.last_view, traj.action.shape
+        out = self._look(params, seen)
+        after = self.policy.outputs(params, end.obs, end.task_id, end.avail)
+        assert out.value is not None
+        assert after.value is not None
+        value = jnp.concatenate([out.value.reshape(shape), after.value[None]])
+        return log_prob(out.logits, traj.action.reshape(-1)).reshape(shape), value
 
     def take(self, data: Samples, index: Array) -> Samples:
         """The samples of one minibatch."""
-        return jax.tree.map(lambda x: jnp.take(x, index, axis=0), data)
+        task, seen = data.seen.task, data.seen.replace(task=None)
+        rows = jax.tree.map(
+            lambda x: jnp.take(x, index, axis=0, mode="clip"), data.replace(seen=seen)
+        )
+        return rows.replace(seen=rows.seen.replace(task=task))
+
+    def standalone(self, batch: Samples) -> Samples:
+        """The batch with whole observations, to be kept and mixed with those of other tasks."""
+        seen = batch.seen
+        if seen.task is None:
+            return batch
+        inputs = ChangingInputs(seen.obs, seen.task.columns, seen.task.constant)
+        whole = inputs.whole(self.policy.obs_shape)
+        return batch.replace(seen=Seen(whole, seen.avail, seen.task_id))
 
     def loss(
         self, params: Any, state: LearnerState, batch: Samples, key: Key
@@ -199,7 +274,15 @@ class PPO:
 
     def outputs(self, params: Any, batch: Samples) -> Outputs:
         """Logits and values of a batch."""
-        return self.policy.outputs(params, batch.obs, batch.task_id, batch.avail)
+        return self._look(params, batch.seen)
+
+    def _look(self, params: Any, seen: Seen) -> Outputs:
+        task, num_actions = seen.task, self.policy.network.num_actions
+        avail = jnp.unpackbits(seen.avail, axis=-1, count=num_actions).astype(bool)
+        if task is None:
+            return self.policy.outputs(params, seen.obs, seen.task_id, avail)
+        inputs = ChangingInputs(seen.obs, task.columns, task.constant)
+        return self.policy.outputs(params, inputs, task.id, avail)
 
     def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
         """One Adam step at the learning rate of this point of the task."""
@@ -213,9 +296,12 @@ class PPO:
         return state
 
     def _optimizer(self) -> optax.GradientTransformation:
-        return optax.chain(
-            optax.clip_by_global_norm(self.config.max_grad_norm),
-            optax.scale_by_adam(eps=self.config.adam_eps),
+        # All parameters as one vector: a few kernels instead of a few for each of them.
+        return optax.flatten(
+            optax.chain(
+                optax.clip_by_global_norm(self.config.max_grad_norm),
+                optax.scale_by_adam(eps=self.config.adam_eps),
+            )
         )
 
     def _learning_rate(self, updates: Array) -> Array:
@@ -238,10 +324,28 @@ class IPPO:
     ppo: PPOConfig = PPOConfig()
     network: NetworkConfig = NetworkConfig()
 
-    def build(self, env: Environment, *, num_tasks: int, updates_per_task: int) -> PPO:
+    def build(
+        self,
+        env: Environment,
+        *,
+        num_tasks: int,
+        updates_per_task: int,
+        changing_inputs: int | None = None,
+    ) -> PPO:
         """The learner for an environment and the length of a stream."""
-        net = ActorCritic(num_actions=env.num_actions, num_tasks=num_tasks, **vars(self.network))
-        return PPO(ActorCriticPolicy(net, env.obs_shape), self.ppo, updates_per_task)
+        policy = ActorCriticPolicy(self.network.build(env.num_actions, num_tasks), env.obs_shape)
+        kept = kept_inputs(changing_inputs, math.prod(env.obs_shape))
+        if self.network.encoder != "mlp":
+            kept = None  # a convolution needs the whole picture
+        return PPO(policy, self.ppo, updates_per_task, kept)
+
+
+def kept_inputs(changing: int | None, entries: int) -> int | None:
+    """How many columns to keep: a size matrix units like; None if that is no fewer than all."""
+    if changing is None:
+        return None
+    kept = -(-changing // FAST_MULTIPLE) * FAST_MULTIPLE
+    return kept if kept < entries else None
 
 
 def total_reward(traj: Trajectory, shaping: Array, share: bool) -> Array:
@@ -320,6 +424,6 @@ def shuffled_minibatches(key: Key, samples: int, epochs: int, minibatches: int) 
             f"{samples} samples do not divide into {minibatches} minibatches; "
             f"change num_envs, num_steps or minibatches so that they do"
         )
-    keys = jax.random.split(key, epochs)
-    order = jax.vmap(lambda k: jax.random.permutation(k, samples))(keys)
+    # One sort by random numbers per epoch: `jax.random.permutation` sorts at least twice.
+    order = jnp.argsort(jax.random.bits(key, (epochs, samples)), axis=-1)
     return order.reshape(epochs * minibatches, -1)

@@ -7,18 +7,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import linen as nn
 
 from brigade.core import Array, Key, Outputs, View
+from brigade.nets.actor_critic import ActorCritic
+from brigade.nets.inputs import ChangingInputs
 
 FORBIDDEN = -1e9  # a logit no forbidden action survives
 
 
 @dataclass(frozen=True)
 class ActorCriticPolicy:
-    """Sample from the network's logits, or take the best. `extras` hold what PPO needs."""
+    """Sample from the network's logits, or take the best.
 
-    network: nn.Module
+    It records nothing: without a memory, what a learner needs can be worked out afterwards.
+    """
+
+    network: ActorCritic
     obs_shape: tuple[int, ...]
 
     def init(self, key: Key) -> Any:
@@ -30,8 +34,10 @@ class ActorCriticPolicy:
         """No memory."""
         return ()
 
-    def outputs(self, params: Any, obs: Array, task_id: Array, avail: Array) -> Outputs:
-        """Logits with forbidden actions masked, and the value."""
+    def outputs(
+        self, params: Any, obs: Array | ChangingInputs, task_id: Array, avail: Array
+    ) -> Outputs:
+        """Logits with forbidden actions masked, and the value. One `task_id` may serve all."""
         out: Any = self.network.apply({"params": params}, obs, task_id)
         return Outputs(jnp.where(avail, out.logits, FORBIDDEN), out.value)
 
@@ -41,11 +47,13 @@ class ActorCriticPolicy:
         """One action per seat."""
         out = self.outputs(params, view.obs, view.task_id, view.avail)
         action = out.logits.argmax(-1) if greedy else jax.random.categorical(key, out.logits)
-        assert out.value is not None
-        extras = {"log_prob": log_prob(out.logits, action), "value": out.value}
-        return action.astype(jnp.int32), carry, extras
+        return action.astype(jnp.int32), carry, {}
 
 
 def log_prob(logits: Array, action: Array) -> Array:
-    """Log-probability of `action` [...] under `logits` [..., num_actions]."""
-    return jnp.take_along_axis(jax.nn.log_softmax(logits), action[..., None], axis=-1)[..., 0]
+    """Log-probability of `action` [...] under `logits` [..., num_actions].
+
+    A mask and a sum: picking by index would make the gradient a slow scatter.
+    """
+    chosen = action[..., None] == jnp.arange(logits.shape[-1])
+    return jnp.sum(jnp.where(chosen, jax.nn.log_softmax(logits), 0.0), axis=-1)

@@ -1,4 +1,4 @@
-"""How fast this machine is: environment steps and training steps per second."""
+"""What a run needs: memory and disk counted from shapes, time measured on a small rollout."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from brigade.core import Environment, Key
 from brigade.runs.config import Experiment
 from brigade.runs.run import Parts, abstract_state, assemble
-from brigade.train.collect import Loop, begin, reset_all, restart, step_all
 from brigade.train.trainer import stack_sequences
 
 MEASURED_STEPS = 6400  # a rollout of about this size is timed and scaled up
@@ -29,28 +27,7 @@ class Speed:
     compile_seconds: float
 
 
-def environment_speed(env: Environment, task: Any, num_envs: int, num_steps: int = 200) -> Speed:
-    """Random play, restarts and observations included."""
-
-    @jax.jit
-    def rollout(key: Key, task: Any) -> Any:
-        def step(loop: Loop, key: Key) -> tuple[Loop, Any]:
-            act_key, step_key, reset_key = jax.random.split(key, 3)
-            action = jax.random.randint(act_key, (num_envs, env.num_agents), 0, env.num_actions)
-            state, then = step_all(env, step_key, loop.env_state, action, task)
-            fresh = reset_all(env, reset_key, task, num_envs)
-            loop = restart(Loop(state, then, ()), then.truncated | then.terminated, *fresh)
-            # The sum keeps the observations in the program.
-            return loop, (then.reward.sum(), loop.step.view.obs.sum(dtype=jnp.int32))
-
-        loop = begin(env, _NO_POLICY, key, task, num_envs)
-        return jax.lax.scan(step, loop, jax.random.split(key, num_steps))[1]
-
-    first, median = timed(lambda number: rollout(jax.random.key(number), task))
-    return Speed(num_envs * num_steps / median, first - median)
-
-
-def training_speed(experiment: Experiment) -> Speed:
+def experiment_speed(experiment: Experiment) -> Speed:
     """Whole updates of a small rollout with the experiment's network and settings, one seed."""
     small = shrunk(experiment)
     parts = assemble(small)
@@ -129,13 +106,3 @@ def size_of(tree: Any) -> int:
         x.size * (8 if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else np.dtype(x.dtype).itemsize)
         for x in jax.tree.leaves(tree)
     )
-
-
-class _NoPolicy:
-    """Random actions need no memory."""
-
-    def initial_carry(self, batch: tuple[int, ...]) -> tuple[()]:
-        return ()
-
-
-_NO_POLICY: Any = _NoPolicy()

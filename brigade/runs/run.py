@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade import __version__
-from brigade.core import Benchmark, Learner, TaskSequence
+from brigade.core import Benchmark, Environment, Learner, TaskSequence
 from brigade.errors import UserError
 from brigade.runs.config import Experiment, from_dict, from_json, load_benchmark
 from brigade.runs.folder import (
@@ -81,14 +81,18 @@ def assemble(experiment: Experiment) -> Parts:
     benchmark = load_benchmark(config.benchmark)
     seeds = range(config.seed, config.seed + config.seeds)
     steps = int(config.steps_per_task)
+    sequences = [benchmark.sequence(seed, config.tasks, steps) for seed in seeds]
     learner = experiment.learner.build(
-        benchmark.env, num_tasks=config.tasks, updates_per_task=config.updates_per_task
+        benchmark.env,
+        num_tasks=config.tasks,
+        updates_per_task=config.updates_per_task,
+        changing_inputs=changing_inputs(benchmark.env, sequences),
     )
     policy = method.wrap_policy(learner.policy)
     source = DeviceSource(benchmark.env, policy, config.num_envs, config.num_steps)
     parts = Parts(
         benchmark,
-        [benchmark.sequence(seed, config.tasks, steps) for seed in seeds],
+        sequences,
         learner,
         Trainer(source, learner, method),
         Evaluator(benchmark.env, policy, method, config.eval_episodes, config.greedy),
@@ -96,6 +100,12 @@ def assemble(experiment: Experiment) -> Parts:
     )
     check_shapes(parts)
     return parts
+
+
+def changing_inputs(env: Environment, sequences: Sequence[TaskSequence]) -> int | None:
+    """The most entries of an observation that change within a task; None where nobody knows."""
+    count = getattr(env, "changing_inputs", None)
+    return max(count(sequence.tasks) for sequence in sequences) if count else None
 
 
 def check_shapes(parts: Parts) -> None:

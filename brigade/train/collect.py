@@ -27,21 +27,28 @@ def begin(env: Environment, policy: Policy, key: Key, task: Any, num_envs: int) 
 
 
 def collect(
-    env: Environment, policy: Policy, params: Any, loop: Loop, key: Key, task: Any, num_steps: int
+    env: Environment,
+    policy: Policy,
+    params: Any,
+    loop: Loop,
+    key: Key,
+    task: Any,
+    num_steps: int,
+    restarts: bool = True,
 ) -> tuple[Loop, Trajectory]:
     """Play `num_steps` in every environment.
 
     A game that is over starts again at once. A game cut by its time limit is looked at once more,
     because the value of what would have followed is needed: if that happens inside the rollout, one
     slot goes by unplayed (`valid` is False there); at its end, `last` has the value and the next
-    rollout starts the game anew.
+    rollout starts the game anew. Without `restarts` games end at the ends of rollouts only.
     """
     num_envs = loop.step.truncated.shape[0]
     start_key, scan_key, last_key = jax.random.split(key, 3)
     loop = restart(loop, loop.step.truncated, *reset_all(env, start_key, task, num_envs))
 
-    def play(loop: Loop, key: Key) -> tuple[Loop, Trajectory]:
-        act_key, step_key, reset_key = jax.random.split(key, 3)
+    def play(loop: Loop, keys: Key) -> tuple[Loop, Trajectory]:
+        act_key, step_key, reset_key = keys
         now = loop.step
         action, carry, extras = policy.act(params, loop.carry, now.view, act_key)
         env_state, then = step_all(env, step_key, loop.env_state, action, task)
@@ -56,26 +63,34 @@ def collect(
             info=then.info,
             extras=extras,
             carry=(),
+            last_view=None,
             last={},
         )
-        over = then.terminated | now.truncated
-        fresh = reset_all(env, reset_key, task, num_envs)
-        return restart(Loop(env_state, then, carry), over, *fresh), record
+        after = Loop(env_state, then, carry)
+        if restarts:
+            over = then.terminated | now.truncated
+            after = restart(after, over, *reset_all(env, reset_key, task, num_envs))
+        return after, record
 
-    end, traj = jax.lax.scan(play, loop, jax.random.split(scan_key, num_steps))
+    end, traj = jax.lax.scan(play, loop, jax.random.split(scan_key, (num_steps, 3)))
     _, _, last = policy.act(params, end.carry, end.step.view, last_key)
-    return end, traj.replace(carry=loop.carry, last=last)
+    last_view = end.step.view.replace(state=None)
+    return end, traj.replace(carry=loop.carry, last_view=last_view, last=last)
 
 
 def restart(loop: Loop, over: Array, env_state: Any, step: TimeStep) -> Loop:
     """Put fresh games where `over` [num_envs] says so. `first` in the view restarts memories."""
-
-    def pick(fresh: Array, running: Array) -> Array:
-        mask = over.reshape(over.shape + (1,) * (running.ndim - 1))
-        return jnp.where(mask, fresh, running)
-
-    state, now = jax.tree.map(pick, (env_state, step), (loop.env_state, loop.step))
+    state, now = restart_where(over, (env_state, step), (loop.env_state, loop.step))
     return loop.replace(env_state=state, step=now)
+
+
+def restart_where(over: Array, fresh: Any, running: Any) -> Any:
+    """Leaves [num_envs, ...] of `fresh` where a game is over, else of `running`."""
+
+    def pick(new: Array, old: Array) -> Array:
+        return jnp.where(over.reshape(over.shape + (1,) * (old.ndim - 1)), new, old)
+
+    return jax.tree.map(pick, fresh, running)
 
 
 def reset_all(env: Environment, key: Key, task: Any, num_envs: int) -> tuple[Any, TimeStep]:
@@ -118,4 +133,10 @@ class DeviceSource:
 
     def next(self, state: Loop, params: Any, task: Any, key: Key) -> tuple[Loop, Trajectory]:
         """Go on playing."""
-        return collect(self.env, self.policy, params, state, key, task, self.num_steps)
+        restarts = not ends_with_rollouts(self.env, self.num_steps)
+        return collect(self.env, self.policy, params, state, key, task, self.num_steps, restarts)
+
+
+def ends_with_rollouts(env: Environment, num_steps: int) -> bool:
+    """Whether games that started with a rollout end with one: no step need look for the end."""
+    return getattr(env, "fixed_length", False) and env.horizon % num_steps == 0

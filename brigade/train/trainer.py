@@ -24,7 +24,9 @@ from brigade.core import (
     Trajectory,
 )
 from brigade.core.checks import at_least
+from brigade.train.compile import jit
 from brigade.train.evaluate import Evaluator
+from brigade.train.seeds import over_seeds
 from brigade.train.update import update as learn_from
 
 
@@ -101,13 +103,14 @@ class Position:
 class Trainer:
     """One compiled step serves every task of every sequence of the same shape.
 
-    Seeds are a `vmap`: each has its own tasks, parameters and randomness. The index of the task
-    is an argument, not part of the program, so no task is traced twice.
+    Seeds run side by side: each has its own tasks, parameters and randomness. The index of the
+    task is an argument, not part of the program, so no task is traced twice.
     """
 
     source: Source
     learner: Learner
     method: ContinualMethod
+    devices: int | None = None  # at most so many share the seeds; None for all there are
 
     def init(self, seeds: Sequence[int], tasks: Any) -> TrainState:
         """Fresh parameters and memory for every seed; `tasks` leaves [seeds, num_tasks, ...]."""
@@ -175,7 +178,8 @@ class Trainer:
         """Play all tasks and add the result to the record."""
         state, record = position.state, position.record
         keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
-        result = _evaluate(evaluator, state.learner.params, state.memory, tasks, keys)
+        params = state.learner.params
+        result = evaluate(evaluator, params, state.memory, tasks, keys, self.devices)
         record.steps.append(steps)
         # [seeds, tasks, episodes] -> [tasks, partner, seeds, episodes]
         record.score.append(np.asarray(result.score).swapaxes(0, 1)[:, None])
@@ -223,10 +227,11 @@ def pick_task(tasks: Any, index: Array | int) -> Any:
 def example_batch(trainer: Trainer, state: LearnerState, traj: Trajectory, key: Key) -> Any:
     """One batch of a rollout that is not learned from."""
     _, data, indices = trainer.learner.prepare(state, traj, key)
-    return trainer.learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    first = trainer.learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    return trainer.learner.standalone(first)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=0)
 def _init(trainer: Trainer, key: Key, tasks: Any) -> TrainState:
     key, init_key, start_key, play_key, batch_key = jax.random.split(key, 5)
     task = pick_task(tasks, jnp.int32(0))
@@ -237,22 +242,22 @@ def _init(trainer: Trainer, key: Key, tasks: Any) -> TrainState:
     return TrainState(learner, trainer.method.init(learner.params, batch), source, key)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=1)
+@partial(jit, static_argnums=0, donate_argnums=1)
 def _begin_task(trainer: Trainer, state: TrainState, tasks: Any, index: Array) -> TrainState:
-    def one_seed(state: TrainState, tasks: Any) -> TrainState:
+    def one_seed(index: Array, state: TrainState, tasks: Any) -> TrainState:
         key, start_key = jax.random.split(state.key)
         source = trainer.source.start(start_key, pick_task(tasks, index))
         learner = trainer.learner.begin_task(state.learner)
         return state.replace(learner=learner, source=source, key=key)
 
-    return jax.vmap(one_seed)(state, tasks)
+    return over_seeds(one_seed, index, state, tasks, devices=trainer.devices)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=1)
+@partial(jit, static_argnums=0, donate_argnums=1)
 def _step(
     trainer: Trainer, state: TrainState, tasks: Any, index: Array
 ) -> tuple[TrainState, Metrics]:
-    def one_seed(state: TrainState, tasks: Any) -> tuple[TrainState, Metrics]:
+    def one_seed(index: Array, state: TrainState, tasks: Any) -> tuple[TrainState, Metrics]:
         key, play_key, learn_key = jax.random.split(state.key, 3)
         task = pick_task(tasks, index)
         source, traj = trainer.source.next(state.source, state.learner.params, task, play_key)
@@ -262,14 +267,14 @@ def _step(
         metrics = metrics | rollout_metrics(traj)
         return TrainState(learner, memory, source, key), metrics
 
-    return jax.vmap(one_seed)(state, tasks)
+    return over_seeds(one_seed, index, state, tasks, devices=trainer.devices)
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
+@partial(jit, static_argnums=(0, 1), donate_argnums=2)
 def _end_phase(
     trainer: Trainer, phase: str, state: TrainState, tasks: Any, index: Array
 ) -> TrainState:
-    def one_seed(state: TrainState, tasks: Any) -> TrainState:
+    def one_seed(index: Array, state: TrainState, tasks: Any) -> TrainState:
         key, play_key, batch_key, method_key = jax.random.split(state.key, 4)
         task = pick_task(tasks, index)
         # Played aside: where the games stand is not moved, and a method that does not look at the
@@ -281,12 +286,24 @@ def _end_phase(
         )
         return state.replace(learner=learner, memory=memory, key=key)
 
-    return jax.vmap(one_seed)(state, tasks)
+    return over_seeds(one_seed, index, state, tasks, devices=trainer.devices)
 
 
-@partial(jax.jit, static_argnums=0)
-def _evaluate(evaluator: Evaluator, params: Any, memory: Any, tasks: Any, keys: Key) -> Any:
-    return jax.vmap(evaluator)(params, memory, tasks, keys)
+@partial(jit, static_argnums=(0, 5))
+def evaluate(
+    evaluator: Evaluator,
+    params: Any,
+    memory: Any,
+    tasks: Any,
+    keys: Key,
+    devices: int | None = None,
+) -> Any:
+    """Play all tasks with every seed's parameters; leaves and keys [seeds, ...]."""
+
+    def one_seed(_: Any, params: Any, memory: Any, tasks: Any, key: Key) -> Any:
+        return evaluator(params, memory, tasks, key)
+
+    return over_seeds(one_seed, (), params, memory, tasks, keys, devices=devices)
 
 
 def rollout_metrics(traj: Trajectory) -> Metrics:

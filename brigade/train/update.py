@@ -35,7 +35,7 @@ def update(
     num_batches = jax.tree.leaves(indices)[0].shape[0]
     keys = jax.random.split(loop_key, num_batches)
     (state, mem), metrics = jax.lax.scan(one_step, (state, mem), (indices, keys))
-    seen = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    seen = learner.standalone(learner.take(data, jax.tree.map(lambda x: x[0], indices)))
     mem = method.observe(mem, seen, observe_key)
     return state, mem, jax.tree.map(jnp.mean, metrics)
 

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "benchmarks": TRAINED,
     "runs": TRAINED | {"__version__"},
     "report": BASE | {"metrics", "runs", "envs"},
-    "commands": TRAINED | {"runs", "report", "metrics"},
+    "commands": TRAINED | {"benchmarks", "runs", "report", "metrics"},
 }
 
 

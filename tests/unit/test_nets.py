@@ -6,8 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 
 from brigade.nets import ActorCritic
+from brigade.nets.norm import (
+    BLOCK,
+    backward,
+    backward_kernel,
+    forward,
+    forward_kernel,
+    normed_activation,
+)
 
 OBS = jax.random.randint(jax.random.key(0), (3, 2, 5, 5, 4), 0, 4).astype(jnp.uint8)
 
@@ -61,7 +70,7 @@ def test_without_heads_and_one_hot_the_task_changes_nothing():
 
 def test_the_one_hot_enters_where_asked():
     at_input, at_heads = build(task_one_hot="input")[1], build(task_one_hot="heads")[1]
-    first = "actor_trunk/Hidden_0/Dense_0/kernel"
+    first = "actor_trunk/Hidden_0/Linear_0/kernel"
     assert sizes(at_input)[first] == (100 + 3, 8)
     assert sizes(at_input)["actor_head/kernel"][0] == 8
     assert sizes(at_heads)[first] == (100, 8)
@@ -87,7 +96,7 @@ def test_layer_norm_comes_after_every_hidden_layer_or_not_at_all():
 
 def test_weights_start_orthogonal_with_the_papers_gains():
     _, params = build(task_one_hot="none", multi_head=False)
-    hidden = params["params"]["actor_trunk"]["Hidden_1"]["Dense_0"]
+    hidden = params["params"]["actor_trunk"]["Hidden_1"]["Linear_0"]
     np.testing.assert_allclose(hidden["kernel"].T @ hidden["kernel"], 2 * np.eye(8), atol=1e-5)
     head = params["params"]["actor_head"]
     np.testing.assert_allclose(head["kernel"].T @ head["kernel"], 1e-4 * np.eye(6), atol=1e-8)
@@ -99,3 +108,41 @@ def test_tanh_and_relu_differ():
     tanh, _ = build(activation="tanh")
     ids = jnp.zeros((3, 2), jnp.int32)
     assert not np.allclose(relu.apply(params, OBS, ids).value, tanh.apply(params, OBS, ids).value)
+
+
+SAMPLES, FEATURES = 4 * BLOCK, 16
+
+
+def norm_inputs():
+    x, dy = (3 * jax.random.normal(jax.random.key(k), (SAMPLES, FEATURES)) for k in (0, 1))
+    return x, *(jax.random.normal(jax.random.key(k), (FEATURES,)) for k in (2, 3, 4)), dy
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_the_hand_made_gradient_of_the_norm_is_that_of_flax(activation):
+    *inputs, dy = norm_inputs()
+
+    def plain(x, x_bias, scale, bias):
+        normed = nn.LayerNorm().apply({"params": {"scale": scale, "bias": bias}}, x + x_bias)
+        return getattr(nn, activation)(normed)
+
+    def ours(*inputs):
+        return normed_activation(*inputs, activation)
+
+    (a, back_a), (b, back_b) = (jax.vjp(f, *inputs) for f in (plain, ours))
+    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    for wanted, found in zip(back_a(dy), back_b(dy), strict=True):
+        np.testing.assert_allclose(wanted, found, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_the_gpu_kernels_of_the_norm_compute_what_the_plain_version_does(activation):
+    *inputs, dy = norm_inputs()
+    np.testing.assert_allclose(
+        forward_kernel(activation, interpret=True)(*inputs),
+        forward(activation, *inputs),
+        atol=1e-5,
+    )
+    found = backward_kernel(activation, interpret=True)(*inputs, dy)
+    for a, b in zip(backward(activation, *inputs, dy), found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)

@@ -1,5 +1,7 @@
 """Losses and advantages against numbers worked by hand."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -127,6 +129,65 @@ def rollout():
     return env, state, traj
 
 
+def recorded(traj, last):
+    """What a policy with a memory would have recorded: values 0, then `last`."""
+    nothing = jnp.zeros(traj.action.shape)
+    return {
+        "extras": {"value": nothing, "log_prob": nothing},
+        "last": {"value": jnp.full(traj.action.shape[1:], last)},
+    }
+
+
+def test_what_was_not_recorded_is_worked_out(rollout):
+    """Step by step with the whole observation, as the policy saw it."""
+    env, state, traj = rollout
+    learner = make_learner(env)
+    _, data, _ = learner.prepare(state, traj, jax.random.key(0))
+    values, log_probs = [], []
+    for step in range(NUM_STEPS):
+        view = jax.tree.map(lambda x, step=step: x[step], traj.view)
+        out = learner.policy.outputs(state.params, view.obs, view.task_id, view.avail)
+        chosen = jnp.take_along_axis(
+            jax.nn.log_softmax(out.logits), traj.action[step][..., None], axis=-1
+        )
+        values.append(out.value)
+        log_probs.append(chosen[..., 0])
+    np.testing.assert_allclose(data.value, jnp.stack(values).reshape(-1), atol=1e-5)
+    np.testing.assert_allclose(data.log_prob, jnp.stack(log_probs).reshape(-1), atol=1e-5)
+
+
+def test_leaving_out_what_never_changes_changes_nothing(rollout):
+    """Loss and gradient of the reduced observations are those of the whole ones."""
+    env, state, traj = rollout
+    kept = make_learner(env)
+    fewer = dataclasses.replace(kept, changing_inputs=192)
+
+    def loss_and_gradient(learner, standalone):
+        _, data, index = learner.prepare(state, traj, jax.random.key(0))
+        batch = learner.take(data, index[0])
+        batch = learner.standalone(batch) if standalone else batch
+        loss_of = jax.value_and_grad(lambda p: learner.loss(p, state, batch, jax.random.key(1))[0])
+        return batch, loss_of(state.params)
+
+    whole, expected = loss_and_gradient(kept, standalone=False)
+    reduced, result = loss_and_gradient(fewer, standalone=False)
+    again, from_memory = loss_and_gradient(fewer, standalone=True)
+    assert whole.seen.obs[0].size == 650
+    assert reduced.seen.obs.shape[1:] == (192,)
+    np.testing.assert_array_equal(again.seen.obs, whole.seen.obs)
+    for other in (result, from_memory):
+        for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(other), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_too_few_kept_entries_cannot_go_unnoticed(rollout):
+    env, state, traj = rollout
+    learner = dataclasses.replace(make_learner(env), changing_inputs=8)
+    _, data, index = learner.prepare(state, traj, jax.random.key(0))
+    loss, _ = learner.loss(state.params, state, learner.take(data, index[0]), jax.random.key(1))
+    assert bool(jnp.isnan(loss))
+
+
 def test_shaping_is_summed_over_seats_or_kept_apart(rollout):
     _, _, traj = rollout
     shaped = jnp.zeros_like(traj.reward).at[0, 0].set(jnp.array([3.0, 5.0]))
@@ -142,8 +203,7 @@ def test_shaping_fades_over_the_steps_of_a_task(rollout):
     traj = traj.replace(
         info=traj.info | {"shaped_reward": jnp.ones_like(traj.reward)},
         reward=traj.reward * 0,
-        extras=traj.extras | {"value": traj.extras["value"] * 0},
-        last={"value": traj.last["value"] * 0},
+        **recorded(traj, last=0.0),
     )
 
     def last_advantage(updates):
@@ -198,8 +258,7 @@ def test_the_time_limit_can_count_as_the_end(rollout):
     env, state, traj = rollout
     bootstrap, terminal = make_learner(env), make_learner(env, time_limit="terminal")
     assert bool(traj.truncated[-1].all())  # the rollout is as long as a game
-    last = {"value": jnp.full_like(traj.last["value"], 100.0)}
-    traj = traj.replace(last=last)
+    traj = traj.replace(**recorded(traj, last=100.0))
     key = jax.random.key(0)
     a = bootstrap.prepare(state, traj, key)[1].advantage[-1]
     b = terminal.prepare(state, traj, key)[1].advantage[-1]

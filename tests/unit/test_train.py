@@ -179,13 +179,13 @@ def test_a_seed_runs_the_same_alone_and_in_company(parts):
     for a, b in zip(
         jax.tree.leaves(together.learner.params), jax.tree.leaves(alone.learner.params), strict=True
     ):
-        np.testing.assert_allclose(a[1], b[0], rtol=2e-4, atol=2e-5)
+        np.testing.assert_array_equal(a[1], b[0])
 
 
 def test_seeds_differ(parts):
     _, sequence, _, trainer, evaluator = parts
     state, _ = finish(trainer, [sequence] * 2, evaluator, seeds=[3, 4])
-    kernel = state.learner.params["actor_trunk"]["Hidden_0"]["Dense_0"]["kernel"]
+    kernel = state.learner.params["actor_trunk"]["Hidden_0"]["Linear_0"]["kernel"]
     assert not np.allclose(kernel[0], kernel[1])
 
 
@@ -284,7 +284,6 @@ def test_a_learners_loss_counts_its_own_seats_only(parts):
     other = traj.replace(
         view=traj.view.replace(obs=jnp.where(theirs, noise, traj.view.obs)),
         action=traj.action.at[..., 1].set(2),
-        extras=traj.extras | {"value": traj.extras["value"].at[..., 1].add(5.0)},
     )
 
     def gradient(traj):

@@ -12,7 +12,7 @@ import numpy as np
 from brigade.core import Array, Key, TaskSequence, TimeStep, View
 from brigade.envs.overcooked import rules
 from brigade.envs.overcooked.layouts import LAYOUTS
-from brigade.envs.overcooked.observe import num_channels, observe
+from brigade.envs.overcooked.observe import changing_entries, num_channels, observe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
 from brigade.envs.overcooked.things import ACTIONS, POT, UP, onions, thing_name, tomatoes
@@ -31,6 +31,7 @@ class Overcooked:
     start_facing: Literal["random", "up"] = "random"
 
     num_actions = len(ACTIONS)
+    fixed_length = True  # no game ends before its horizon
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_agents <= 4:
@@ -50,7 +51,7 @@ class Overcooked:
         shape = (self.num_agents,)
         self._check_fit(task)
         if self.start_facing == "random":
-            facing = jax.random.randint(key, shape, 0, 4)
+            facing = jax.random.bits(key, shape, jnp.uint8).astype(jnp.int32) % 4
         else:
             facing = jnp.full(shape, UP, jnp.int32)
         state = rules.start(task, facing)
@@ -64,6 +65,10 @@ class Overcooked:
         """Play one joint action [seats]. Overcooked itself has no chance in it: `key` is unused."""
         state, outcome = rules.step(state, action, task)
         return state, self._time_step(state, task, outcome, action.astype(jnp.int32))
+
+    def changing_inputs(self, tasks: Task) -> int:
+        """At most so many entries of an observation change within a game of any of `tasks`."""
+        return changing_entries(tasks)
 
     def _check_fit(self, task: Task) -> None:
         wanted = (self.height, self.width, self.num_agents)

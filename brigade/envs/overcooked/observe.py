@@ -6,13 +6,16 @@ left), four for each other seat in seat order, then the sixteen shared ones of `
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from brigade.core import Array
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task
 from brigade.envs.overcooked.things import (
     COUNTER,
+    FLOOR,
     NOTHING,
     ONION,
     ONION_PILE,
@@ -58,8 +61,10 @@ def observe(state: State, task: Task, horizon: int) -> Array:
     height, width = task.tile.shape
     stands = state.cell[:, None] == jnp.arange(height * width)  # [seats, cells]
     shared = shared_planes(state, task, stands, horizon)
-    views = [jnp.stack(own_planes(state, stands, seat) + shared, -1) for seat in range(len(stands))]
-    return jnp.stack(views).reshape(len(stands), height, width, -1)
+    views = [jnp.stack(own_planes(state, stands, seat) + shared) for seat in range(len(stands))]
+    # Plane by plane first, then turned: neighbouring GPU threads then compute the same plane.
+    planes = jax.lax.optimization_barrier(jnp.stack(views))
+    return planes.swapaxes(1, 2).reshape(len(stands), height, width, -1)
 
 
 def own_planes(state: State, stands: Array, seat: int) -> list[Array]:
@@ -105,3 +110,30 @@ def shared_planes(state: State, task: Task, stands: Array, horizon: int) -> list
         jnp.broadcast_to(urgent, tile.shape),
     ]
     return [plane.astype(jnp.uint8) for plane in planes]
+
+
+def changing_entries(task: Task) -> int:
+    """How many entries of an observation can change in a kitchen, or in the worst of many.
+
+    Cooks and what they hold are on floor; things lie on counters beside it; pots beside it cook.
+    """
+    tile = np.asarray(task.tile)
+    seats = task.start.shape[-1]
+    floor = tile == FLOOR
+    beside = np.zeros_like(floor)
+    beside[..., 1:, :] |= floor[..., :-1, :]
+    beside[..., :-1, :] |= floor[..., 1:, :]
+    beside[..., 1:] |= floor[..., :-1]
+    beside[..., :-1] |= floor[..., 1:]
+    ingredients = 1 + (tile == TOMATO_PILE).any((-2, -1))
+
+    def count(cells: np.ndarray) -> np.ndarray:
+        return cells.sum((-2, -1))
+
+    of_things = 2 + 2 * ingredients  # in a soup and alone; ready, plate
+    of_pots = 2 + 2 * ingredients  # waiting and in a soup; steps left, ready
+    entries = count(floor) * (2 + 4 * seats + of_things)
+    entries += count(beside & (tile == COUNTER)) * (1 + of_things)
+    entries += count(beside & (tile == POT)) * of_pots
+    entries += tile.shape[-2] * tile.shape[-1]  # urgency, everywhere
+    return int(entries.max())

@@ -1,0 +1,258 @@
+"""`brigade bench` and the scripts of bench/: how fast each part of training is on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from rich.console import Console
+
+from brigade.benchmarks.meal import kitchens
+from brigade.commands.plan import device, rows
+from brigade.core import Environment, Key
+from brigade.learners.ppo import IPPO, PPO, NetworkConfig, PPOConfig
+from brigade.methods.ft import FineTuning
+from brigade.runs.run import changing_inputs
+from brigade.train import DeviceSource, Evaluator, Trainer
+from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
+from brigade.train.compile import jit
+from brigade.train.trainer import TrainState, evaluate, pick_task, stack_sequences
+from brigade.train.update import update
+
+EVAL_EVERY, EVAL_EPISODES = 5, 10
+PAPER_STEPS, MINUTE = 1e8, 60.0
+
+
+@dataclass(frozen=True)
+class TrainingSetting:
+    """What is trained; the defaults are the MEAL release's."""
+
+    level: str = "1"
+    tasks: int = 20
+    learn_tasks: int = 1
+    agents: int = 2
+    seeds: int = 1
+    num_envs: int = 2048
+    num_steps: int = 400
+    num_minibatches: int = 16
+    epochs: int = 8
+    hidden: tuple[int, ...] = (128, 128)
+    updates: int = 15
+    evaluate: bool = False
+    precision: Any = "auto"
+
+    @property
+    def steps_per_update(self) -> int:
+        """Over all seeds."""
+        return self.seeds * self.num_envs * self.num_steps
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Environment steps per second, and what tracing and compiling cost."""
+
+    steps_per_second: float
+    compile_seconds: float
+    projected_minutes: float | None = None  # for all tasks of the setting at the paper's 1e8 steps
+
+
+class Training:
+    """A setting made ready: parts, tasks and a state in the first task."""
+
+    def __init__(self, setting: TrainingSetting) -> None:
+        benchmark = kitchens(setting.level, setting.agents)
+        sequences = [benchmark.sequence(seed, setting.tasks, 1) for seed in range(setting.seeds)]
+        settings = IPPO(
+            PPOConfig(epochs=setting.epochs, minibatches=setting.num_minibatches),
+            NetworkConfig(hidden=setting.hidden, precision=setting.precision),
+        )
+        self.env = benchmark.env
+        self.learner: PPO = settings.build(
+            self.env,
+            num_tasks=setting.tasks,
+            updates_per_task=100,
+            changing_inputs=changing_inputs(self.env, sequences),
+        )
+        policy, method = self.learner.policy, FineTuning()
+        self.source = DeviceSource(self.env, policy, setting.num_envs, setting.num_steps)
+        self.trainer = Trainer(self.source, self.learner, method)
+        self.evaluator = Evaluator(self.env, policy, method, EVAL_EPISODES)
+        self.seeds = range(setting.seeds)
+        self.tasks = stack_sequences(sequences)
+
+    def start(self) -> TrainState:
+        """Fresh parameters, in the first task."""
+        return self.trainer.begin_task(self.trainer.init(self.seeds, self.tasks), self.tasks, 0)
+
+    def one_seed(self) -> tuple[TrainState, Any]:
+        """The state and the first task of the first seed alone."""
+        state = jax.tree.map(lambda leaf: leaf[0], self.start())
+        return state, pick_task(pick_task(self.tasks, 0), 0)
+
+    def evaluate(self, state: TrainState, number: int) -> Any:
+        """Play all tasks."""
+        keys = jax.random.split(jax.random.key(number), len(self.seeds))
+        return evaluate(self.evaluator, state.learner.params, state.memory, self.tasks, keys)
+
+
+def training_speed(setting: TrainingSetting) -> Speed:
+    """Whole updates, with evaluations if asked; the median over stretches of them."""
+    training = Training(setting)
+    trainer, tasks, state = training.trainer, training.tasks, training.start()
+
+    def stretch(state: TrainState, task: int, number: int) -> TrainState:
+        for _ in range(EVAL_EVERY if setting.evaluate else 1):
+            state, _ = trainer.step(state, tasks, task)
+        if setting.evaluate:
+            jax.block_until_ready(training.evaluate(state, number))
+        return jax.block_until_ready(state)
+
+    began = time.perf_counter()
+    state = jax.block_until_ready(trainer.step(state, tasks, 0)[0])
+    first = time.perf_counter() - began
+    state = trainer.end_phase(stretch(state, 0, 0), tasks, 0, "train")  # to compile it, too
+    updates_per_stretch = EVAL_EVERY if setting.evaluate else 1
+    stretches = max(1, setting.updates // updates_per_stretch)
+    seconds, began = [], time.perf_counter()
+    for task in range(setting.learn_tasks):
+        state = trainer.begin_task(state, tasks, task)
+        for number in range(stretches):
+            stretch_began = time.perf_counter()
+            state = stretch(state, task, number)
+            seconds.append(time.perf_counter() - stretch_began)
+        state = trainer.end_phase(state, tasks, task, "train")
+    whole = time.perf_counter() - began
+    per_stretch = setting.steps_per_update * updates_per_stretch
+    median = statistics.median(seconds)
+    rate_of_all = per_stretch * len(seconds) / whole
+    return Speed(
+        steps_per_second=per_stretch / median,
+        compile_seconds=first - median / updates_per_stretch,
+        projected_minutes=setting.seeds * setting.tasks * PAPER_STEPS / rate_of_all / MINUTE,
+    )
+
+
+def collect_speed(setting: TrainingSetting) -> Speed:
+    """Acting and stepping, without learning; one seed."""
+    training = Training(setting)
+    state, task = training.one_seed()
+
+    @jit
+    def rollout(state: TrainState, key: Key) -> Any:
+        return training.source.next(state.source, state.learner.params, task, key)[1]
+
+    return speed_of(
+        lambda number: rollout(state, jax.random.key(number)), setting.num_envs * setting.num_steps
+    )
+
+
+def update_speed(setting: TrainingSetting) -> Speed:
+    """Learning from one rollout, without collecting it; one seed."""
+    training = Training(setting)
+    state, task = training.one_seed()
+    play = jit(training.source.next)
+    _, traj = play(state.source, state.learner.params, task, state.key)
+
+    @jit
+    def learn(learner: Any, traj: Any, key: Key) -> Any:
+        return update(training.learner, FineTuning(), learner, (), traj, key)[0]
+
+    return speed_of(
+        lambda number: learn(state.learner, traj, jax.random.key(number)),
+        setting.num_envs * setting.num_steps,
+    )
+
+
+def evaluation_speed(setting: TrainingSetting) -> Speed:
+    """Playing `EVAL_EPISODES` games of every task."""
+    training = Training(setting)
+    state = training.start()
+    steps = setting.seeds * setting.tasks * EVAL_EPISODES * training.env.horizon
+    return speed_of(lambda number: training.evaluate(state, number), steps)
+
+
+def environment_speed(env: Environment, task: Any, num_envs: int, num_steps: int = 400) -> Speed:
+    """Random play with observations; games that end start again."""
+    restarts = not ends_with_rollouts(env, num_steps)
+
+    @jit
+    def rollout(key: Key, task: Any) -> Any:
+        start_key, act_key, scan_key = jax.random.split(key, 3)
+        shape = (num_steps, num_envs, env.num_agents)
+        actions = jax.random.randint(act_key, shape, 0, env.num_actions)
+
+        def step(state: Any, move: tuple[Any, Key]) -> tuple[Any, Any]:
+            action, keys = move
+            state, then = step_all(env, keys[0], state, action, task)
+            if restarts:
+                fresh = reset_all(env, keys[1], task, num_envs)
+                over = then.truncated | then.terminated
+                state, then = restart_where(over, fresh, (state, then))
+            # The sum keeps the observations in the program.
+            return state, (then.reward.sum(), then.view.obs.sum(dtype=jnp.int32))
+
+        state, _ = reset_all(env, start_key, task, num_envs)
+        return jax.lax.scan(step, state, (actions, jax.random.split(scan_key, (num_steps, 2))))[1]
+
+    return speed_of(lambda number: rollout(jax.random.key(number), task), num_envs * num_steps)
+
+
+def speed_of(call: Callable[[int], Any], steps: int, repetitions: int = 5) -> Speed:
+    """A first call that compiles, then the median of some more."""
+    seconds = []
+    for number in range(repetitions + 1):
+        began = time.perf_counter()
+        jax.block_until_ready(call(number))
+        seconds.append(time.perf_counter() - began)
+    median = statistics.median(seconds[1:])
+    return Speed(steps / median, seconds[0] - median)
+
+
+def print_result(name: str, setting: TrainingSetting | dict[str, Any], speed: Speed) -> None:
+    """One line for people, one JSON object for programs."""
+    plain = setting if isinstance(setting, dict) else dataclasses.asdict(setting)
+    measured = {k: v for k, v in dataclasses.asdict(speed).items() if v is not None}
+    print(f"{name}: {speed.steps_per_second:,.0f} steps/s")
+    print(json.dumps({"bench": name, "setting": plain, "device": device()} | measured))
+
+
+def print_bench(level: str, num_envs: int | None) -> None:
+    """A table with one row per part."""
+    on_cpu = jax.default_backend() == "cpu"
+    setting = TrainingSetting(level=level, updates=5)
+    if on_cpu:
+        setting = dataclasses.replace(
+            setting, num_envs=16, num_minibatches=8, epochs=4, hidden=(64, 64)
+        )
+    setting = dataclasses.replace(setting, num_envs=num_envs or setting.num_envs)
+    benchmark = kitchens(level)
+    task = benchmark.sequence(0, 1, 1)[0]
+    crowd = 1024 if on_cpu else 16384
+    parts: tuple[tuple[str, Callable[[], Speed]], ...] = (
+        (f"environment alone, {crowd:,}", lambda: environment_speed(benchmark.env, task, crowd)),
+        (f"collecting, {setting.num_envs:,}", lambda: collect_speed(setting)),
+        ("learning", lambda: update_speed(setting)),
+        (f"evaluating {setting.tasks} tasks", lambda: evaluation_speed(setting)),
+        ("training, all of it", lambda: training_speed(setting)),
+    )
+    table = rows(f"kitchens of level {level} on {device()}")
+    table.show_header = True
+    for column, name in enumerate(("part", "steps per second", "compiling")):
+        if column < len(table.columns):
+            table.columns[column].header = name
+        else:
+            table.add_column(name)
+    console = Console()
+    with console.status("") as status:
+        for name, measure in parts:
+            status.update(f"measuring: {name}")
+            speed = measure()
+            table.add_row(name, f"{speed.steps_per_second:,.0f}", f"{speed.compile_seconds:.1f} s")
+    console.print(table)
