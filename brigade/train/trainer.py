@@ -231,7 +231,7 @@ def example_batch(trainer: Trainer, state: LearnerState, traj: Trajectory, key: 
     return trainer.learner.standalone(first)
 
 
-@partial(jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0)
 def _init(trainer: Trainer, key: Key, tasks: Any) -> TrainState:
     key, init_key, start_key, play_key, batch_key = jax.random.split(key, 5)
     task = pick_task(tasks, jnp.int32(0))
