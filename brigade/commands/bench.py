@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +18,12 @@ from rich.console import Console
 from brigade.benchmarks.meal import kitchens
 from brigade.commands.plan import device, rows
 from brigade.core import Environment, Key
-from brigade.learners.ppo import IPPO, PPO, NetworkConfig, PPOConfig
+from brigade.learners.ppo import IPPO, PPO, NetworkConfig, PPOConfig, Precision
 from brigade.methods.ft import FineTuning
 from brigade.runs.run import changing_inputs
 from brigade.train import DeviceSource, Evaluator, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
-from brigade.train.compile import jit
+from brigade.train.compile import jit, keep_programs
 from brigade.train.trainer import TrainState, evaluate, pick_task, stack_sequences
 from brigade.train.update import update
 
@@ -46,7 +47,7 @@ class TrainingSetting:
     hidden: tuple[int, ...] = (128, 128)
     updates: int = 15
     evaluate: bool = False
-    precision: Any = "auto"
+    precision: Precision = "auto"
 
     @property
     def steps_per_update(self) -> int:
@@ -66,7 +67,7 @@ class Speed:
 class Training:
     """A setting made ready: parts, tasks and a state in the first task."""
 
-    def __init__(self, setting: TrainingSetting) -> None:
+    def __init__(self, setting: TrainingSetting, updates_per_task: int = 100) -> None:
         benchmark = kitchens(setting.level, setting.agents)
         sequences = [benchmark.sequence(seed, setting.tasks, 1) for seed in range(setting.seeds)]
         settings = IPPO(
@@ -77,7 +78,7 @@ class Training:
         self.learner: PPO = settings.build(
             self.env,
             num_tasks=setting.tasks,
-            updates_per_task=100,
+            updates_per_task=updates_per_task,
             changing_inputs=changing_inputs(self.env, sequences),
         )
         policy, method = self.learner.policy, FineTuning()
@@ -221,6 +222,34 @@ def print_result(name: str, setting: TrainingSetting | dict[str, Any], speed: Sp
     measured = {k: v for k, v in dataclasses.asdict(speed).items() if v is not None}
     print(f"{name}: {speed.steps_per_second:,.0f} steps/s")
     print(json.dumps({"bench": name, "setting": plain, "device": device()} | measured))
+
+
+def setting_from(words: Sequence[str] | None, description: str | None) -> TrainingSetting:
+    """Read a setting from flags; keeps compiled programs unless told not to."""
+    defaults = TrainingSetting()
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--level", choices=("1", "2", "3"), default=defaults.level)
+    parser.add_argument("--precision", choices=get_args(Precision), default=defaults.precision)
+    parser.add_argument("--hidden", type=int, nargs="+", default=list(defaults.hidden))
+    for name, meaning in (
+        ("tasks", "in the sequence"),
+        ("learn-tasks", "of them to learn and time"),
+        ("agents", "in a kitchen"),
+        ("seeds", "side by side"),
+        ("num-envs", "per seed"),
+        ("num-steps", "of a rollout"),
+        ("num-minibatches", "per epoch"),
+        ("epochs", "per update"),
+        ("updates", "to time, per task"),
+    ):
+        default = getattr(defaults, name.replace("-", "_"))
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{meaning} ({default})")
+    parser.add_argument("--evaluate", action="store_true", help="all tasks, every 5 updates")
+    parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
+    settings = vars(parser.parse_args(words))
+    if not settings.pop("no_cache"):
+        keep_programs()
+    return TrainingSetting(**settings | {"hidden": tuple(settings["hidden"])})
 
 
 def print_bench(level: str, num_envs: int | None) -> None:

@@ -21,6 +21,7 @@ from brigade.nets.encoders import FAST_MULTIPLE
 from brigade.nets.policy import log_prob
 
 TINY = 1e-8
+Precision = Literal["auto", "float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class NetworkConfig:
     """One output head per task instead of one for all."""
     task_one_hot: Literal["none", "heads", "input"] = "heads"
     """Where the number of the task enters, if at all."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Precision = "auto"
     """Of the network's arithmetic; parameters, losses and the optimiser are float32 always. auto is
     bfloat16 on an accelerator and float32 on a CPU."""
 
