@@ -10,6 +10,9 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Array, Environment, Key, Policy, TimeStep, Trajectory
+from brigade.train.compile import unroll
+
+UNROLLED_STEPS = 4
 
 
 class Loop(struct.PyTreeNode):
@@ -72,7 +75,8 @@ def collect(
             after = restart(after, over, *reset_all(env, reset_key, task, num_envs))
         return after, record
 
-    end, traj = jax.lax.scan(play, loop, jax.random.split(scan_key, (num_steps, 3)))
+    keys = jax.random.split(scan_key, (num_steps, 3))
+    end, traj = jax.lax.scan(play, loop, keys, unroll=unroll(UNROLLED_STEPS))
     _, _, last = policy.act(params, end.carry, end.step.view, last_key)
     last_view = end.step.view.replace(state=None)
     return end, traj.replace(carry=loop.carry, last_view=last_view, last=last)

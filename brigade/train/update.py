@@ -8,6 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, ContinualMethod, Key, Learner, LearnerState, Metrics, Trajectory
+from brigade.train.compile import unroll
+
+UNROLLED_BATCHES = 2
 
 
 def update(
@@ -34,7 +37,9 @@ def update(
 
     num_batches = jax.tree.leaves(indices)[0].shape[0]
     keys = jax.random.split(loop_key, num_batches)
-    (state, mem), metrics = jax.lax.scan(one_step, (state, mem), (indices, keys))
+    (state, mem), metrics = jax.lax.scan(
+        one_step, (state, mem), (indices, keys), unroll=unroll(UNROLLED_BATCHES)
+    )
     seen = learner.standalone(learner.take(data, jax.tree.map(lambda x: x[0], indices)))
     mem = method.observe(mem, seen, observe_key)
     return state, mem, jax.tree.map(jnp.mean, metrics)
