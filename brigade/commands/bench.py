@@ -18,7 +18,8 @@ from rich.console import Console
 from brigade.benchmarks.meal import kitchens
 from brigade.commands.plan import device, rows
 from brigade.core import Environment, Key
-from brigade.learners.ppo import IPPO, PPO, NetworkConfig, PPOConfig, Precision
+from brigade.learners import IPPO, NetworkConfig, PPOConfig
+from brigade.learners.ppo import PPO, Precision
 from brigade.methods.ft import FineTuning
 from brigade.runs.run import changing_inputs
 from brigade.train import DeviceSource, Evaluator, Trainer

@@ -1,1 +1,6 @@
-"""Learners: one file per algorithm family."""
+"""Learning algorithms."""
+
+from brigade.learners.ppo import NetworkConfig, PPOConfig
+from brigade.learners.settings import IPPO, MAPPO, SinglePPO
+
+__all__ = ["IPPO", "MAPPO", "NetworkConfig", "PPOConfig", "SinglePPO"]

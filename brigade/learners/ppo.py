@@ -1,6 +1,6 @@
-"""Independent PPO with parameters shared between the seats.
+"""Proximal policy optimisation with parameters shared between the seats.
 
-The losses are plain functions of arrays; the class only says which batches follow from a rollout.
+The losses are in `losses`; the class only says which batches follow from a rollout.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from brigade.core import Array, Environment, Key, LearnerState, Metrics, Outputs, Trajectory
+from brigade.core import Array, Environment, Key, LearnerState, Metrics, Outputs, Trajectory, View
 from brigade.core.checks import at_least, positive, within
-from brigade.nets import ActorCritic, ActorCriticPolicy, ChangingInputs
+from brigade.learners.losses import (
+    clipped_surrogate,
+    clipped_value_loss,
+    generalised_advantage,
+    normalise,
+    shuffled_minibatches,
+    total_reward,
+    weighted_mean,
+)
+from brigade.nets import ActorCritic, ActorCriticPolicy, ChangingInputs, Joint
 from brigade.nets.encoders import FAST_MULTIPLE
-from brigade.nets.policy import log_prob
+from brigade.nets.policy import joint_view
 
-TINY = 1e-8
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
@@ -95,6 +103,10 @@ class NetworkConfig:
     """One output head per task instead of one for all."""
     task_one_hot: Literal["none", "heads", "input"] = "heads"
     """Where the number of the task enters, if at all."""
+    memory: Literal["none", "gru"] = "none"
+    """A recurrent core after the trunk, for games that are seen in part."""
+    memory_size: int = 128
+    """Units of that core."""
     precision: Precision = "auto"
     """Of the network's arithmetic; parameters, losses and the optimiser are float32 always. auto is
     bfloat16 on an accelerator and float32 on a CPU."""
@@ -104,6 +116,7 @@ class NetworkConfig:
             raise ValueError("hidden is empty; give at least one layer size, e.g. 128 128")
         for size in self.hidden:
             at_least("hidden", size, 1)
+        at_least("memory_size", self.memory_size, 1)
 
     @property
     def dtype(self) -> Any:
@@ -113,10 +126,21 @@ class NetworkConfig:
             low = jax.default_backend() != "cpu"
         return jnp.bfloat16 if low else jnp.float32
 
-    def build(self, num_actions: int, num_tasks: int) -> ActorCritic:
-        """The network itself."""
+    def build(self, env: Environment, num_tasks: int, central: bool = False) -> ActorCritic:
+        """The network itself; `central` for a critic that sees what all seats see."""
+        if central and (self.shared_trunk or self.encoder != "mlp"):
+            raise ValueError(
+                "a central critic sees more than its actor; use encoder mlp and no shared_trunk"
+            )
         knobs = {name: value for name, value in vars(self).items() if name != "precision"}
-        return ActorCritic(num_actions, num_tasks, **knobs, dtype=self.dtype)
+        return ActorCritic(
+            env.num_actions,
+            num_tasks,
+            **knobs,
+            central_seats=env.num_agents if central else 0,
+            continuous=getattr(env, "continuous", False),
+            dtype=self.dtype,
+        )
 
 
 class OneTask(struct.PyTreeNode):
@@ -126,6 +150,16 @@ class OneTask(struct.PyTreeNode):
     columns: Array  # the entries of the observation that change
     constant: Array  # what the others always are
 
+    def inputs(self, values: Array) -> ChangingInputs:
+        """Observations of which `values` [..., columns] is left."""
+        return ChangingInputs(values, self.columns, self.constant)
+
+    def joint_inputs(self, values: Array, seats: int) -> ChangingInputs:
+        """The same of all seats side by side: `values` [..., seats * columns]."""
+        starts = self.constant.size * jnp.arange(seats)[:, None]
+        columns = (starts + self.columns).reshape(-1)
+        return ChangingInputs(values, columns, jnp.tile(self.constant, seats))
+
 
 class Seen(struct.PyTreeNode):
     """What the network is shown: leaves [samples, ...]."""
@@ -133,13 +167,14 @@ class Seen(struct.PyTreeNode):
     obs: Array  # uint8; only the columns that change where `task` says which
     avail: Array  # uint8: which actions are allowed, eight to a byte
     task_id: Array
+    joint: Joint | None = None  # for a central critic; put together when a minibatch is taken
     task: OneTask | None = None  # not per sample
 
 
 class Samples(struct.PyTreeNode):
     """One entry per step, environment and seat: leaves [samples, ...]."""
 
-    seen: Seen
+    seen: Any
     action: Array
     log_prob: Array
     value: Array
@@ -157,6 +192,11 @@ class PPO:
     updates_per_task: int  # rollouts of one task: where the learning rate reaches its end
     changing_inputs: int | None = None  # at most so many entries of an observation change in a task
 
+    @property
+    def seats(self) -> int:
+        """Seats a central critic sees; 0 without one."""
+        return self.policy.network.central_seats
+
     def init(self, key: Key) -> LearnerState:
         """Fresh parameters and optimiser."""
         params = self.policy.init(key)
@@ -172,14 +212,23 @@ class PPO:
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Samples, Array]:
         """Advantages of a rollout, then every sample once per epoch in random minibatches."""
+        seen = self._seen(traj.view)
+        log_prob, value = self._judge(state.params, traj, seen)
+        samples = self._samples(state, traj, log_prob, value)
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), samples).replace(seen=seen)
+        number = traj.valid.size * traj.view.active.shape[-1]
+        index = shuffled_minibatches(key, number, self.config.epochs, self.config.minibatches)
+        return state.replace(updates=state.updates + 1), flat, index
+
+    def _samples(
+        self, state: LearnerState, traj: Trajectory, log_prob: Array, value: Array
+    ) -> Samples:
+        """All that is learned from beside what was seen: leaves [T, B, seats, ...]."""
         cfg = self.config
         shaping = self._shaping_weight(state.updates, traj.valid.size)
-        reward = total_reward(traj, shaping, cfg.share_shaping)
-        seen = self._seen(traj)
-        log_prob, value = self._judge(state.params, traj, seen)
         bootstraps = cfg.time_limit == "bootstrap"
         advantage = generalised_advantage(
-            reward,
+            total_reward(traj, shaping, cfg.share_shaping),
             value,
             traj.terminated if bootstraps else traj.terminated | traj.truncated,
             traj.terminated | traj.truncated,
@@ -187,22 +236,18 @@ class PPO:
             cfg.gae_lambda,
         )
         own = traj.extras.get("own", True)
-        weight = (traj.valid[..., None] & traj.view.active & own).astype(jnp.float32)
-        samples = Samples(
-            seen=seen,
-            action=traj.action.reshape(-1),
-            log_prob=log_prob.reshape(-1),
-            value=value[:-1].reshape(-1),
-            advantage=advantage.reshape(-1),
-            target=(advantage + value[:-1]).reshape(-1),
-            weight=weight.reshape(-1),
+        return Samples(
+            seen=None,
+            action=traj.action,
+            log_prob=log_prob,
+            value=value[:-1],
+            advantage=advantage,
+            target=advantage + value[:-1],
+            weight=(traj.valid[..., None] & traj.view.active & own).astype(jnp.float32),
         )
-        index = shuffled_minibatches(key, weight.size, cfg.epochs, cfg.minibatches)
-        return state.replace(updates=state.updates + 1), samples, index
 
-    def _seen(self, traj: Trajectory) -> Seen:
+    def _seen(self, view: View) -> Seen:
         """The views of a rollout as samples, without what never changes in it."""
-        view = traj.view
         obs, avail, task_id = (
             x.reshape(-1, *x.shape[3:])
             for x in (view.obs, jnp.packbits(view.avail, axis=-1), view.task_id)
@@ -211,24 +256,26 @@ class PPO:
             return Seen(obs, avail, task_id)
         inputs = ChangingInputs.of(obs, self.changing_inputs)
         task = OneTask(task_id[0], inputs.columns, inputs.constant)
-        return Seen(inputs.values, avail, task_id, task)
+        return Seen(inputs.values, avail, task_id, task=task)
 
     def _judge(self, params: Any, traj: Trajectory, seen: Seen) -> tuple[Array, Array]:
         """Log-probabilities [T, B, seats] and values [T + 1, B, seats] of a rollout.
 
-        A policy that remembers has recorded both while it acted. Otherwise they are worked out
-        now, for all steps at once: that is faster than step by step.
+        Some policies have recorded both while they acted. Otherwise they are worked out now, for
+        all steps at once: that is faster than step by step.
         """
         if "value" in traj.extras:
             value, last = traj.extras["value"], traj.last["value"]
             return traj.extras["log_prob"], jnp.concatenate([value, last[None]])
-        end, shape = traj.last_view, traj.action.shape
-        out = self._look(params, seen)
-        after = self.policy.outputs(params, end.obs, end.task_id, end.avail)
+        end, shape = traj.last_view, traj.view.active.shape
+        out = self._look(params, self._with_joint(seen, seen, jnp.arange(seen.task_id.size)))
+        joint = joint_view(end.obs, self.seats, len(self.policy.obs_shape))
+        after = self.policy.outputs(params, end.obs, end.task_id, end.avail, joint)
         assert out.value is not None
         assert after.value is not None
+        answer = out.logits.reshape(*shape, -1)
         value = jnp.concatenate([out.value.reshape(shape), after.value[None]])
-        return log_prob(out.logits, traj.action.reshape(-1)).reshape(shape), value
+        return self.policy.distribution.log_prob(answer, traj.action), value
 
     def take(self, data: Samples, index: Array) -> Samples:
         """The samples of one minibatch."""
@@ -236,33 +283,45 @@ class PPO:
         rows = jax.tree.map(
             lambda x: jnp.take(x, index, axis=0, mode="clip"), data.replace(seen=seen)
         )
-        return rows.replace(seen=rows.seen.replace(task=task))
+        return rows.replace(seen=self._with_joint(data.seen, rows.seen.replace(task=task), index))
+
+    def _with_joint(self, everything: Seen, rows: Seen, index: Array) -> Seen:
+        """Add what the other seats saw at the moment of each sample, for a central critic."""
+        if not self.seats:
+            return rows
+        moments = everything.obs.reshape(len(everything.obs) // self.seats, -1)
+        together = jnp.take(moments, index // self.seats, axis=0, mode="clip")
+        return rows.replace(joint=Joint(together, index % self.seats))
 
     def standalone(self, batch: Samples) -> Samples:
         """The batch with whole observations, to be kept and mixed with those of other tasks."""
-        seen = batch.seen
-        if seen.task is None:
+        seen, task = batch.seen, batch.seen.task
+        if task is None:
             return batch
-        inputs = ChangingInputs(seen.obs, seen.task.columns, seen.task.constant)
-        whole = inputs.whole(self.policy.obs_shape)
-        return batch.replace(seen=Seen(whole, seen.avail, seen.task_id))
+        shape = self.policy.obs_shape
+        joint = seen.joint
+        if joint is not None:
+            inputs = task.joint_inputs(joint.obs, self.seats)
+            joint = joint.replace(obs=inputs.whole((self.seats * math.prod(shape),)))
+        whole = task.inputs(seen.obs).whole(shape)
+        return batch.replace(seen=Seen(whole, seen.avail, seen.task_id, joint))
 
     def loss(
         self, params: Any, state: LearnerState, batch: Samples, key: Key
     ) -> tuple[Array, Metrics]:
         """Policy, value and entropy terms, weighted to the learner's own moves."""
-        cfg = self.config
+        cfg, distribution = self.config, self.policy.distribution
         out = self.outputs(params, batch)
         assert out.value is not None
         advantage = batch.advantage
         if cfg.normalise_advantage:
             advantage = normalise(advantage, batch.weight)
-        new_log_prob = log_prob(out.logits, batch.action)
+        new_log_prob = distribution.log_prob(out.logits, batch.action)
         surrogate = clipped_surrogate(new_log_prob, batch.log_prob, advantage, cfg.clip)
         value_error = clipped_value_loss(out.value, batch.value, batch.target, cfg.value_clip)
         policy_loss = -weighted_mean(surrogate, batch.weight)
         value_loss = weighted_mean(value_error, batch.weight)
-        entropy = weighted_mean(categorical_entropy(out.logits), batch.weight)
+        entropy = weighted_mean(distribution.entropy(out.logits), batch.weight)
         total = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * entropy
         approx_kl = weighted_mean(batch.log_prob - new_log_prob, batch.weight)
         return total, {
@@ -278,12 +337,13 @@ class PPO:
         return self._look(params, batch.seen)
 
     def _look(self, params: Any, seen: Seen) -> Outputs:
-        task, num_actions = seen.task, self.policy.network.num_actions
-        avail = jnp.unpackbits(seen.avail, axis=-1, count=num_actions).astype(bool)
+        task, joint = seen.task, seen.joint
+        avail = allowed(seen.avail, self.policy.network.num_actions)
         if task is None:
-            return self.policy.outputs(params, seen.obs, seen.task_id, avail)
-        inputs = ChangingInputs(seen.obs, task.columns, task.constant)
-        return self.policy.outputs(params, inputs, task.id, avail)
+            return self.policy.outputs(params, seen.obs, seen.task_id, avail, joint)
+        if joint is not None:
+            joint = joint.replace(obs=task.joint_inputs(joint.obs, self.seats))
+        return self.policy.outputs(params, task.inputs(seen.obs), task.id, avail, joint)
 
     def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
         """One Adam step at the learning rate of this point of the task."""
@@ -318,27 +378,9 @@ class PPO:
         return jnp.clip(1.0 - updates * share, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class IPPO:
-    """Independent PPO, one network for all seats. Its settings; `build` makes the learner."""
-
-    ppo: PPOConfig = PPOConfig()
-    network: NetworkConfig = NetworkConfig()
-
-    def build(
-        self,
-        env: Environment,
-        *,
-        num_tasks: int,
-        updates_per_task: int,
-        changing_inputs: int | None = None,
-    ) -> PPO:
-        """The learner for an environment and the length of a stream."""
-        policy = ActorCriticPolicy(self.network.build(env.num_actions, num_tasks), env.obs_shape)
-        kept = kept_inputs(changing_inputs, math.prod(env.obs_shape))
-        if self.network.encoder != "mlp":
-            kept = None  # a convolution needs the whole picture
-        return PPO(policy, self.ppo, updates_per_task, kept)
+def allowed(bits: Array, num_actions: int) -> Array:
+    """Bytes back to one flag per action."""
+    return jnp.unpackbits(bits, axis=-1, count=num_actions).astype(bool)
 
 
 def kept_inputs(changing: int | None, entries: int) -> int | None:
@@ -347,84 +389,3 @@ def kept_inputs(changing: int | None, entries: int) -> int | None:
         return None
     kept = -(-changing // FAST_MULTIPLE) * FAST_MULTIPLE
     return kept if kept < entries else None
-
-
-def total_reward(traj: Trajectory, shaping: Array, share: bool) -> Array:
-    """[T, B, seats]: the game's reward plus what is left of the shaping."""
-    if "shaped_reward" not in traj.info:
-        return traj.reward
-    shaped = traj.info["shaped_reward"]
-    if share:
-        shaped = jnp.broadcast_to(shaped.sum(-1, keepdims=True), shaped.shape)
-    return traj.reward + shaping * shaped
-
-
-def generalised_advantage(
-    reward: Array,
-    value: Array,
-    worthless_after: Array,
-    cut_after: Array,
-    gamma: float,
-    gae_lambda: float,
-) -> Array:
-    """GAE over axis 0. `value` has one entry more than `reward`: [T + 1, B, seats].
-
-    `worthless_after` [T, B]: nothing of value follows. `cut_after` [T, B]: the next step belongs to
-    another episode, so advantages do not flow back over it.
-    """
-    follows = 1.0 - worthless_after[..., None].astype(reward.dtype)
-    flows = 1.0 - cut_after[..., None].astype(reward.dtype)
-    delta = reward + gamma * follows * value[1:] - value[:-1]
-
-    def backwards(advantage: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        delta, flows = step
-        advantage = delta + gamma * gae_lambda * flows * advantage
-        return advantage, advantage
-
-    return jax.lax.scan(backwards, jnp.zeros_like(delta[0]), (delta, flows), reverse=True)[1]
-
-
-def clipped_surrogate(
-    new_log_prob: Array, old_log_prob: Array, advantage: Array, clip: float
-) -> Array:
-    """The pessimistic of the plain and the clipped policy gain, per sample."""
-    ratio = jnp.exp(new_log_prob - old_log_prob)
-    return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage)
-
-
-def clipped_value_loss(value: Array, old_value: Array, target: Array, clip: float | None) -> Array:
-    """Half the larger of the squared errors with and without a clipped step, per sample."""
-    plain = jnp.square(value - target)
-    if clip is None:
-        return 0.5 * plain
-    near = old_value + jnp.clip(value - old_value, -clip, clip)
-    return 0.5 * jnp.maximum(plain, jnp.square(near - target))
-
-
-def categorical_entropy(logits: Array) -> Array:
-    """Entropy [...] of `logits` [..., num_actions]."""
-    log_probs = jax.nn.log_softmax(logits)
-    return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
-
-
-def weighted_mean(values: Array, weight: Array) -> Array:
-    """Mean over the entries that count; 0 when none does."""
-    return jnp.sum(values * weight) / jnp.maximum(jnp.sum(weight), 1.0)
-
-
-def normalise(values: Array, weight: Array) -> Array:
-    """Mean 0 and deviation 1 over the entries that count."""
-    centred = values - weighted_mean(values, weight)
-    return centred / (jnp.sqrt(weighted_mean(jnp.square(centred), weight)) + TINY)
-
-
-def shuffled_minibatches(key: Key, samples: int, epochs: int, minibatches: int) -> Array:
-    """[epochs * minibatches, samples / minibatches]: every sample once per epoch."""
-    if samples % minibatches:
-        raise ValueError(
-            f"{samples} samples do not divide into {minibatches} minibatches; "
-            f"change num_envs, num_steps or minibatches so that they do"
-        )
-    # One sort by random numbers per epoch: `jax.random.permutation` sorts at least twice.
-    order = jnp.argsort(jax.random.bits(key, (epochs, samples)), axis=-1)
-    return order.reshape(epochs * minibatches, -1)

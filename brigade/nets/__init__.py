@@ -1,8 +1,19 @@
 """Networks and the policies made of them."""
 
-from brigade.nets.actor_critic import ActorCritic
+from brigade.nets.actor_critic import ActorCritic, Joint
+from brigade.nets.distributions import Categorical, Gaussian
 from brigade.nets.encoders import CNN, MLP
 from brigade.nets.inputs import ChangingInputs
-from brigade.nets.policy import ActorCriticPolicy
+from brigade.nets.policy import ActorCriticPolicy, RecurrentPolicy
 
-__all__ = ["CNN", "MLP", "ActorCritic", "ActorCriticPolicy", "ChangingInputs"]
+__all__ = [
+    "CNN",
+    "MLP",
+    "ActorCritic",
+    "ActorCriticPolicy",
+    "Categorical",
+    "ChangingInputs",
+    "Gaussian",
+    "Joint",
+    "RecurrentPolicy",
+]

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import jax.numpy as jnp
 from flax import linen as nn
+from flax import struct
 
 from brigade.core import Array, Outputs
 from brigade.nets.encoders import ENCODERS, times
@@ -14,8 +15,15 @@ from brigade.nets.inputs import ChangingInputs
 POLICY_GAIN, VALUE_GAIN = 0.01, 1.0
 
 
+class Joint(struct.PyTreeNode):
+    """What a central critic is shown beside the observation of one seat."""
+
+    obs: Any  # [..., seats * observation], or ChangingInputs of such
+    seat: Array  # [...] int32: whose value is asked for
+
+
 class ActorCritic(nn.Module):
-    """Parameters are named `actor_*` and `critic_*` (or `trunk`) and `*_head`.
+    """Parameters are named `actor_*` and `critic_*` (or `trunk` and `memory`) and `*_head`.
 
     Methods that spare the critic or the heads go by these names.
     """
@@ -29,41 +37,112 @@ class ActorCritic(nn.Module):
     shared_trunk: bool = False
     multi_head: bool = True
     task_one_hot: Literal["none", "heads", "input"] = "heads"
+    memory: Literal["none", "gru"] = "none"
+    memory_size: int = 128
+    central_seats: int = 0  # the critic sees the observations of so many seats; 0: its own only
+    continuous: bool = False
     dtype: Any = jnp.float32  # of the arithmetic; parameters and outputs are float32
 
-    @nn.compact
-    def __call__(self, obs: Array | ChangingInputs, task_id: Array) -> Outputs:
-        """[..., *observation] -> logits [..., num_actions], value [...].
+    def setup(self) -> None:
+        at_input = self.num_tasks if self.task_one_hot == "input" else 0
+        at_heads = self.num_tasks if self.task_one_hot == "heads" else 0
+        heads = self.num_tasks if self.multi_head else 1
 
-        `task_id` is [...], or one number where all samples belong to the same task.
+        def trunk(one_hot: int) -> Any:
+            return ENCODERS[self.encoder](
+                self.hidden, self.activation, self.layer_norm, one_hot, self.dtype
+            )
+
+        def head(size: int, gain: float) -> Head:
+            return Head(size, gain, heads, at_heads, self.dtype)
+
+        if self.shared_trunk:
+            self.trunk = trunk(at_input)
+        else:
+            self.actor_trunk = trunk(at_input)
+            self.critic_trunk = trunk(self.central_seats or at_input)
+        if self.memory == "gru" and self.shared_trunk:
+            self.core = Memory(self.memory_size)
+        elif self.memory == "gru":
+            self.actor_core, self.critic_core = Memory(self.memory_size), Memory(self.memory_size)
+        self.actor_head = head(self.num_actions, POLICY_GAIN)
+        self.critic_head = head(1, VALUE_GAIN)
+        if self.continuous:
+            zeros = nn.initializers.zeros
+            self.log_deviation = self.param("actor_log_deviation", zeros, (self.num_actions,))
+
+    def __call__(
+        self, obs: Array | ChangingInputs, task_id: Array, joint: Joint | None = None
+    ) -> Outputs:
+        """[..., *observation] -> logits [..., size], value [...].
+
+        `task_id` is [...], or one number where all samples belong to the same task. Without what a
+        central critic needs there is no value.
         """
+        actor, critic = self._features(obs, task_id, joint)
+        return self._answer(actor, critic, task_id)
+
+    def remember(
+        self, obs: Array, task_id: Array, first: Array, carry: Any, joint: Joint | None = None
+    ) -> tuple[Outputs, Any]:
+        """The same for sequences [T, ..., *observation]; memory restarts where `first` [T, ...].
+
+        `carry` is (actor's, critic's), each [..., memory_size].
+        """
+        actor, critic = self._features(obs, task_id, joint)
+        if self.shared_trunk:
+            actor, actor_carry = self.core(actor, carry[0], first)
+            return self._answer(actor, actor, task_id), (actor_carry, carry[1])
+        actor, actor_carry = self.actor_core(actor, carry[0], first)
+        critic_carry = carry[1]
+        if critic is not None:
+            critic, critic_carry = self.critic_core(critic, carry[1], first)
+        return self._answer(actor, critic, task_id), (actor_carry, critic_carry)
+
+    def _features(
+        self, obs: Array | ChangingInputs, task_id: Array, joint: Joint | None
+    ) -> tuple[Array, Array | None]:
         if isinstance(obs, ChangingInputs):
             batch = obs.values.shape[:-1]
         else:
             batch = task_id.shape or obs.shape[:1]
-        at_input = self.num_tasks if self.task_one_hot == "input" else 0
-        at_heads = self.num_tasks if self.task_one_hot == "heads" else 0
-
-        def trunk(name: str) -> Array:
-            encoder: Any = ENCODERS[self.encoder](
-                self.hidden, self.activation, self.layer_norm, at_input, self.dtype, name=name
-            )
-            features: Array = encoder(obs, task_id, batch)
-            return features
-
-        def head(features: Array, size: int, gain: float, name: str) -> Array:
-            heads = self.num_tasks if self.multi_head else 1
-            layer = Head(size, gain, heads, at_heads, self.dtype, name=name)
-            answer: Array = layer(features, task_id)
-            return answer.astype(jnp.float32)
-
         if self.shared_trunk:
-            actor = critic = trunk("trunk")
-        else:
-            actor, critic = trunk("actor_trunk"), trunk("critic_trunk")
-        logits = head(actor, self.num_actions, POLICY_GAIN, "actor_head")
-        value = head(critic, 1, VALUE_GAIN, "critic_head")
-        return Outputs(logits, value[..., 0])
+            features = self.trunk(obs, task_id, batch)
+            return features, features
+        actor = self.actor_trunk(obs, task_id, batch)
+        if not self.central_seats:
+            return actor, self.critic_trunk(obs, task_id, batch)
+        if joint is None:
+            return actor, None
+        return actor, self.critic_trunk(joint.obs, joint.seat, batch)
+
+    def _answer(self, actor: Array, critic: Array | None, task_id: Array) -> Outputs:
+        logits = self.actor_head(actor, task_id).astype(jnp.float32)
+        if self.continuous:
+            spread = jnp.broadcast_to(self.log_deviation, logits.shape)
+            logits = jnp.concatenate([logits, spread], axis=-1)
+        if critic is None:
+            return Outputs(logits, None)
+        return Outputs(logits, self.critic_head(critic, task_id)[..., 0].astype(jnp.float32))
+
+
+class Memory(nn.Module):
+    """A gated recurrent unit over time."""
+
+    size: int
+
+    @nn.compact
+    def __call__(self, x: Array, carry: Array, first: Array) -> tuple[Array, Array]:
+        """[T, ..., features], [..., size], [T, ...] -> [T, ..., size] and the last carry."""
+
+        def step(cell: Any, carry: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, first = now
+            after: tuple[Array, Array] = cell(jnp.where(first[..., None], 0.0, carry), x)
+            return after
+
+        over_time = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
+        carry, outputs = over_time(nn.GRUCell(self.size), carry, (x.astype(jnp.float32), first))
+        return outputs, carry
 
 
 class Head(nn.Module):
@@ -93,3 +172,11 @@ class Head(nn.Module):
             return answer
         slices = answer.reshape(*answer.shape[:-1], self.num_heads, self.size)
         return jnp.take_along_axis(slices, head[..., None, None], axis=-2)[..., 0, :]
+
+
+def no_memory(batch: tuple[int, ...], size: int) -> tuple[Array, Array]:
+    """Empty memories of an actor and a critic."""
+    return jnp.zeros((*batch, size)), jnp.zeros((*batch, size))
+
+
+__all__ = ["ActorCritic", "Head", "Joint", "Memory", "no_memory"]

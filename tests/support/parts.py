@@ -2,7 +2,7 @@
 
 from brigade.core import ContinualMethod
 from brigade.envs.overcooked import Overcooked
-from brigade.learners.ppo import IPPO, NetworkConfig, PPOConfig
+from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Evaluator, Trainer
 

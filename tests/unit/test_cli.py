@@ -207,7 +207,7 @@ def test_every_verb_has_help(capsys, verb):
 
 
 def test_help_of_run_names_every_setting(capsys):
-    from brigade.learners.ppo import IPPO
+    from brigade.learners import IPPO
     from brigade.methods.ft import FineTuning
     from brigade.runs.config import RunConfig, _flags_of
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 
-from brigade.learners.ppo import (
-    PPOConfig,
-    categorical_entropy,
+from brigade.learners import PPOConfig
+from brigade.learners.losses import (
     clipped_surrogate,
     clipped_value_loss,
     generalised_advantage,
@@ -19,6 +18,7 @@ from brigade.learners.ppo import (
     total_reward,
     weighted_mean,
 )
+from brigade.nets import Categorical
 from brigade.train import DeviceSource
 
 
@@ -80,7 +80,7 @@ def test_the_value_loss_takes_the_larger_error():
 def test_entropy_of_a_known_distribution():
     # probabilities 1/2, 1/4, 1/4: 0.5 ln 2 + 2 * 0.25 ln 4 = 1.5 ln 2
     logits = jnp.log(jnp.array([0.5, 0.25, 0.25]))
-    assert float(categorical_entropy(logits)) == pytest.approx(1.5 * np.log(2), rel=1e-6)
+    assert float(Categorical.entropy(logits)) == pytest.approx(1.5 * np.log(2), rel=1e-6)
 
 
 def test_weights_leave_samples_out():

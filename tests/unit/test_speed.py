@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner, make_trainer
 
-from brigade.benchmarks.meal import kitchens
+from brigade.benchmarks.meal import KitchenSettings, curriculum, kitchens
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids, task_from_grid
-from brigade.learners.ppo import IPPO, NetworkConfig, PPOConfig
+from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, step_all
@@ -86,6 +86,36 @@ def test_no_more_entries_change_than_the_environment_promises(agents):
         assert 0.4 * promised < changed <= promised
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"view": "level"},
+        {"view": (3, 2, 1), "num_agents": 3},
+        {"random_starts": True, "roles": True, "random_pot_sizes": True},
+        {"sticky_actions": 0.2, "slippery": 0.5, "random_cook_times": True},
+        {"require_handoff": True, "view": "level", "random_starts": True},
+    ],
+    ids=lambda changes: "-".join(changes),
+)
+def test_the_promise_holds_under_every_setting(changes):
+    benchmark = kitchens("1", settings=KitchenSettings(**changes))
+    sequence = benchmark.sequence(0, 3, 1)
+    for index in range(3):
+        seen = play_at_random(benchmark.env, sequence[index], 400)
+        changed = (seen != seen[0, 0, 0]).any((0, 1, 2)).sum()
+        promised = benchmark.env.changing_inputs(sequence[index])
+        assert 0.3 * promised < changed <= promised
+
+
+def test_the_promise_holds_in_a_padded_curriculum_with_a_window():
+    benchmark = curriculum(KitchenSettings(view=(3, 2, 1)))
+    sequence = benchmark.sequence(0, 3, 1)
+    promised = benchmark.env.changing_inputs(sequence.tasks)
+    for index in range(3):
+        seen = play_at_random(benchmark.env, sequence[index], 200, num_envs=32)
+        assert (seen != seen[0, 0, 0]).any((0, 1, 2)).sum() <= promised
+
+
 def test_the_promise_for_many_kitchens_is_that_of_the_worst():
     sequence = kitchens("1").sequence(0, 5, 1)
     env = kitchens("1").env
@@ -102,6 +132,9 @@ def test_the_promise_worked_by_hand():
     assert (tile.size, (tile == 0).sum()) == (20, 6)
     # floor: 2 positions, 8 facings, 4 kinds of things; counter: bare or 4 kinds; pot: 4; urgency
     assert env.changing_inputs(task) == 6 * 14 + beside_floor(tile) * 5 + 1 * 4 + 20
+    # In a window all 14 solid tiles come and go; counters beside floor are counted already.
+    partial = dataclasses.replace(env, view=(1, 1, 0))
+    assert partial.changing_inputs(task) == env.changing_inputs(task) + 14 - beside_floor(tile)
 
 
 def beside_floor(tile):

@@ -1,0 +1,83 @@
+"""The learners by name: their settings, and how each is put together from an environment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from brigade.core import Environment
+from brigade.learners.ppo import PPO, NetworkConfig, PPOConfig, kept_inputs
+from brigade.learners.recurrent import RecurrentPPO
+from brigade.nets import ActorCriticPolicy, RecurrentPolicy
+
+
+@dataclass(frozen=True)
+class IPPO:
+    """Independent PPO: one network for all seats, each seat judged by what it sees itself."""
+
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+
+    def build(
+        self,
+        env: Environment,
+        *,
+        num_tasks: int,
+        updates_per_task: int,
+        changing_inputs: int | None = None,
+    ) -> PPO:
+        """The learner for an environment and the length of a stream."""
+        return self._build(env, num_tasks, updates_per_task, changing_inputs, central=False)
+
+    def _build(
+        self,
+        env: Environment,
+        num_tasks: int,
+        updates_per_task: int,
+        changing_inputs: int | None,
+        central: bool,
+    ) -> PPO:
+        network = self.network.build(env, num_tasks, central)
+        if network.memory != "none":
+            remembering = RecurrentPolicy(network, env.obs_shape, env.num_agents)
+            return RecurrentPPO(remembering, self.ppo, updates_per_task)
+        kept = kept_inputs(changing_inputs, math.prod(env.obs_shape))
+        if network.encoder != "mlp":
+            kept = None  # a convolution needs the whole picture
+        return PPO(ActorCriticPolicy(network, env.obs_shape), self.ppo, updates_per_task, kept)
+
+
+@dataclass(frozen=True)
+class MAPPO(IPPO):
+    """PPO with a central critic: it sees what all seats see, and knows whom it judges."""
+
+    def build(
+        self,
+        env: Environment,
+        *,
+        num_tasks: int,
+        updates_per_task: int,
+        changing_inputs: int | None = None,
+    ) -> PPO:
+        """The learner for an environment and the length of a stream."""
+        return self._build(env, num_tasks, updates_per_task, changing_inputs, central=True)
+
+
+@dataclass(frozen=True)
+class SinglePPO(IPPO):
+    """PPO for one agent."""
+
+    def build(
+        self,
+        env: Environment,
+        *,
+        num_tasks: int,
+        updates_per_task: int,
+        changing_inputs: int | None = None,
+    ) -> PPO:
+        """The learner; environments with more seats are for ippo or mappo."""
+        if env.num_agents != 1:
+            raise ValueError(
+                f"ppo plays alone and this environment seats {env.num_agents}; use ippo or mappo"
+            )
+        return self._build(env, num_tasks, updates_per_task, changing_inputs, central=False)

@@ -1,0 +1,176 @@
+"""Learners beside ippo: a central critic, memory, one agent, Gaussian actions."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.parts import NUM_ENVS, NUM_STEPS, example
+
+from brigade.envs.overcooked import Overcooked, task_from_grid
+from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig, SinglePPO
+from brigade.nets import Categorical, Gaussian
+from brigade.testing import check_learner, check_policy
+from brigade.train import DeviceSource
+
+SMALL = PPOConfig(epochs=2, minibatches=2, shaping_steps=None)
+
+
+def build(kind, **network):
+    env, sequence = example()
+    settings = kind(SMALL, NetworkConfig(hidden=(16, 16), memory_size=8, **network))
+    return env, sequence, settings.build(env, num_tasks=3, updates_per_task=4)
+
+
+def roll(env, sequence, learner):
+    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
+    state = learner.init(jax.random.key(0))
+    loop = source.start(jax.random.key(1), sequence[1])
+    _, traj = jax.jit(source.next)(loop, state.params, sequence[1], jax.random.key(2))
+    return state, traj
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"),
+    [
+        (MAPPO, {}),
+        (IPPO, {"memory": "gru"}),
+        (MAPPO, {"memory": "gru"}),
+        (IPPO, {"memory": "gru", "shared_trunk": True}),
+    ],
+    ids=["mappo", "gru", "mappo-gru", "shared-gru"],
+)
+def test_learners_keep_their_promises(kind, network):
+    env, sequence, learner = build(kind, **network)
+    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
+    check_learner(learner, source, sequence[0])
+    view = env.reset(jax.random.key(0), sequence[0])[1].view
+    check_policy(learner.policy, view, env.num_actions)
+
+
+def test_a_central_critic_sees_all_seats_and_knows_whom_it_judges():
+    """Samples are judged as one would by hand, seat by seat, from the joint observation."""
+    env, sequence, learner = build(MAPPO)
+    state, traj = roll(env, sequence, learner)
+    _, data, index = learner.prepare(state, traj, jax.random.key(3))
+    batch = learner.take(data, index[0])
+    values = learner.outputs(state.params, batch).value
+    network = learner.policy.network
+    for place, sample in enumerate(np.asarray(index[0][:6]).tolist()):
+        moment, seat = divmod(sample, 2)
+        step, kitchen = divmod(moment, NUM_ENVS)
+        seen = traj.view.obs[step, kitchen]
+        assert int(batch.seen.joint.seat[place]) == seat
+        np.testing.assert_array_equal(batch.seen.joint.obs[place], seen.reshape(-1))
+        judged = network.apply(
+            {"params": state.params},
+            seen[seat][None],
+            traj.view.task_id[step, kitchen, seat][None],
+            batch.seen.joint.replace(obs=seen.reshape(1, -1), seat=jnp.array([seat])),
+        )
+        assert float(judged.value[0]) == pytest.approx(float(values[place]), abs=1e-5)
+        assert float(data.value[sample]) == pytest.approx(float(values[place]), abs=1e-5)
+
+
+def test_a_central_critic_depends_on_the_seat_and_on_the_others():
+    env, sequence, learner = build(MAPPO)
+    state, traj = roll(env, sequence, learner)
+    _, data, index = learner.prepare(state, traj, jax.random.key(3))
+    batch = learner.take(data, index[0])
+    joint = batch.seen.joint
+
+    def value(**changes):
+        seen = batch.seen.replace(joint=joint.replace(**changes))
+        return learner.outputs(state.params, batch.replace(seen=seen)).value
+
+    assert not np.allclose(value(), value(seat=1 - joint.seat))
+    assert not np.allclose(value(), value(obs=joint.obs * 0))
+
+
+def test_a_central_critic_with_fewer_inputs_is_the_same():
+    env, sequence, learner = build(MAPPO)
+    fewer = MAPPO(SMALL, NetworkConfig(hidden=(16, 16))).build(
+        env, num_tasks=3, updates_per_task=4, changing_inputs=190
+    )
+    assert fewer.changing_inputs == 192
+    state, traj = roll(env, sequence, learner)
+
+    def loss(learner, keep):
+        _, data, index = learner.prepare(state, traj, jax.random.key(3))
+        batch = learner.take(data, index[0])
+        batch = learner.standalone(batch) if keep else batch
+        return jax.value_and_grad(lambda p: learner.loss(p, state, batch, jax.random.key(4))[0])(
+            state.params
+        )
+
+    expected = loss(learner, keep=False)
+    for found in (loss(fewer, keep=False), loss(fewer, keep=True)):
+        for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [IPPO, MAPPO])
+def test_sequences_are_judged_as_they_were_played(kind):
+    """The learner's pass over whole rollouts gives what the policy recorded step by step."""
+    env, sequence, learner = build(kind, memory="gru")
+    state, traj = roll(env, sequence, learner)
+    _, data, index = learner.prepare(state, traj, jax.random.key(3))
+    batch = learner.take(data, index[0])
+    out = learner.outputs(state.params, batch)
+    np.testing.assert_allclose(out.value, batch.value, atol=1e-4)
+    log_prob = Categorical.log_prob(out.logits, batch.action)
+    np.testing.assert_allclose(log_prob, batch.log_prob, atol=1e-4)
+
+
+def test_memory_matters_and_restarts_with_the_game():
+    _, sequence, learner = build(IPPO, memory="gru")
+    env, _ = example()
+    policy, params = learner.policy, learner.init(jax.random.key(0)).params
+    view = env.reset(jax.random.key(0), sequence[0])[1].view
+    later = view.replace(first=jnp.zeros(2, bool))
+    full = jax.tree.map(jnp.ones_like, policy.initial_carry(()))
+    empty = policy.initial_carry(())
+
+    def value(carry, view):
+        return policy.act(params, carry, view, jax.random.key(1))[2]["value"]
+
+    assert not np.allclose(value(full, later), value(empty, later))
+    np.testing.assert_array_equal(value(full, view), value(empty, view))
+
+
+def test_ppo_plays_alone():
+    alone = Overcooked(num_agents=1, height=4, width=5)
+    SinglePPO().build(alone, num_tasks=1, updates_per_task=1)
+    with pytest.raises(ValueError, match="seats 2; use ippo or mappo"):
+        SinglePPO().build(Overcooked(), num_tasks=1, updates_per_task=1)
+
+
+def test_a_central_critic_refuses_what_it_cannot_share():
+    for network in ({"shared_trunk": True}, {"encoder": "cnn"}):
+        with pytest.raises(ValueError, match="a central critic"):
+            build(MAPPO, **network)
+
+
+def test_gaussian_actions_by_hand():
+    """Two components, means 1 and -1, deviations 1 and 2; action (1, 1)."""
+    answer = jnp.array([1.0, -1.0, 0.0, math.log(2.0)])
+    expected = -0.5 * math.log(2 * math.pi) - (
+        0.5 * 1.0**2 + math.log(2.0) + 0.5 * math.log(2 * math.pi)
+    )
+    assert float(Gaussian.log_prob(answer, jnp.array([1.0, 1.0]))) == pytest.approx(expected)
+    assert Gaussian.best(answer).tolist() == [1.0, -1.0]
+    entropy = math.log(2 * math.pi * math.e) + math.log(2.0)
+    assert float(Gaussian.entropy(answer)) == pytest.approx(entropy)
+    drawn = jax.vmap(lambda key: Gaussian.sample(key, answer))(
+        jax.random.split(jax.random.key(0), 4000)
+    )
+    np.testing.assert_allclose(drawn.mean(0), [1.0, -1.0], atol=0.15)
+    np.testing.assert_allclose(drawn.std(0), [1.0, 2.0], rtol=0.1)
+
+
+def test_one_seat_alone_can_have_a_central_critic():
+    env = Overcooked(num_agents=1, height=4, width=5, horizon=20)
+    task = task_from_grid(("XXPXX", "O1..X", "X...X", "XDXSX"), num_agents=1)
+    learner = MAPPO(SMALL, NetworkConfig(hidden=(8,))).build(env, num_tasks=1, updates_per_task=1)
+    check_learner(learner, DeviceSource(env, learner.policy, 4, 20), task)
