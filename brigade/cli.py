@@ -29,6 +29,7 @@ Agents that keep cooperating while their world changes.
   layouts   draw kitchens, or check one of your own
   watch     film the cooks of a run
   bench     how fast this machine is
+  reproduce a published table, our figures beside it
 
 brigade VERB --help tells more. --debug shows a traceback when something goes wrong.
 """
@@ -147,6 +148,7 @@ where and how (not part of the experiment):
   --tensorboard          also write TensorBoard events into the run folder (extra: tensorboard)
   --wandb                also log to Weights & Biases; WANDB_MODE=offline works (extra: wandb)
   --no-cache             do not keep compiled programs for the next run
+  --baselines            afterwards learn every task alone, too: forward transfer needs it
 """
 
 
@@ -170,6 +172,7 @@ def run(words: list[str]) -> int:
             begin=show.begin,
             watch=show,
         )
+        learn_alone(result, args)
     return finish(result.path, args.quiet)
 
 
@@ -192,6 +195,7 @@ def resume(words: list[str]) -> int:
             watch=show,
             complain=warn,
         )
+        learn_alone(result, options)
     return finish(result.path, options.quiet)
 
 
@@ -227,6 +231,11 @@ def layouts(words: list[str]) -> int:
     args.add_argument("--num", type=count, default=4, help="how many (4)")
     args.add_argument("--seed", type=int, default=0, help="of the drawing (0)")
     args.add_argument("--agents", type=count, default=None, help="cooks, 1 to 4 (2)")
+    args.add_argument(
+        "--require-handoff",
+        action="store_true",
+        help="only kitchens where things must be passed over counters",
+    )
     args.add_argument("--json", action="store_true", help="a list of lists of rows")
     args.add_argument("--out", type=Path, help="folder for pictures and text files")
     args.add_argument("--file", type=Path, help="check this kitchen instead")
@@ -234,9 +243,16 @@ def layouts(words: list[str]) -> int:
     from brigade.commands.kitchens import checked_kitchen, drawn_kitchens, save_kitchens
 
     if options.file:
-        kitchens = {options.file.stem: checked_kitchen(options.file, options.agents)}
+        checked = checked_kitchen(options.file, options.agents, options.require_handoff)
+        kitchens = {options.file.stem: checked}
     else:
-        kitchens = drawn_kitchens(options.level, options.num, options.seed, options.agents or 2)
+        kitchens = drawn_kitchens(
+            options.level,
+            options.num,
+            options.seed,
+            options.agents or 2,
+            options.require_handoff,
+        )
     if options.json:
         print(json.dumps([list(rows) for rows in kitchens.values()]))
     else:
@@ -284,6 +300,30 @@ def bench(words: list[str]) -> int:
     return 0
 
 
+def reproduce(words: list[str]) -> int:
+    """`brigade reproduce TARGET`."""
+    args = parser(
+        "reproduce",
+        "Run what a published table needs, or finish it, and set our figures beside the published. "
+        "Any setting of a run can be given as well and holds for all of them: --seeds 3.",
+    )
+    args.add_argument("target", metavar="TARGET", help="meal/table-2 and the like")
+    args.add_argument("--level", choices=("1", "2", "3"), help="of the kitchens (1)")
+    args.add_argument(
+        "--scale", choices=("small", "paper"), default="small", help="minutes on a laptop (small)"
+    )
+    args.add_argument("--out", type=Path, help="folder of the runs; reproductions/... by itself")
+    args.add_argument("--quiet", action="store_true", help="no progress")
+    add_cache(args)
+    options, rest = args.parse_known_args(words)
+    prepare(options.cache)
+    from brigade.reproduce.command import reproduce as carry_out
+
+    path = carry_out(options.target, options.level, options.scale, options.out, rest, options.quiet)
+    print(f"table: {path}")
+    return 0
+
+
 VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_names,
     "run": run,
@@ -293,6 +333,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "layouts": layouts,
     "watch": watch,
     "bench": bench,
+    "reproduce": reproduce,
 }
 
 # --- shared by verbs ---
@@ -311,6 +352,22 @@ def add_operation(args: argparse.ArgumentParser) -> None:
     args.add_argument("--tensorboard", action="store_true", help="TensorBoard events as well")
     args.add_argument("--wandb", action="store_true", help="Weights & Biases as well")
     add_cache(args)
+    args.add_argument(
+        "--baselines", action="store_true", help="afterwards learn every task alone, too"
+    )
+
+
+def learn_alone(result: Any, options: argparse.Namespace) -> None:
+    """Single-task baselines, if asked for; a line now and then says how far they are."""
+    if not options.baselines:
+        return
+    from brigade.runs.baselines import add_baselines
+
+    def tell(what: str, progress: Any) -> None:
+        if progress.evaluated and not options.quiet:
+            print(f"baselines: {what}, {progress.steps:,} steps each", file=sys.stderr)
+
+    add_baselines(result, tell)
 
 
 def add_cache(args: argparse.ArgumentParser) -> None:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
 
 from brigade.envs.overcooked import render_grid
-from brigade.envs.overcooked.generate import GenerationError, generate_sequence
-from brigade.envs.overcooked.grid import Grid, read_grid, write_grid
+from brigade.envs.overcooked.generate import GenerationError, generate_sequence, level_spec
+from brigade.envs.overcooked.grid import Grid, count_seats, read_grid, write_grid
+from brigade.envs.overcooked.solve import needs_handoff
 from brigade.errors import UserError
 
 
-def drawn_kitchens(level: str, num: int, seed: int, num_agents: int) -> dict[str, Grid]:
+def drawn_kitchens(
+    level: str, num: int, seed: int, num_agents: int, require_handoff: bool = False
+) -> dict[str, Grid]:
     """`num` kitchens of a level, by name."""
     try:
-        grids = generate_sequence(level, num, seed, num_agents)
+        spec = replace(level_spec(level), require_handoff=require_handoff)
+        grids = generate_sequence(spec, num, seed, num_agents)
     except (ValueError, GenerationError) as error:
         raise UserError(str(error)) from error
-    return {f"level-{level}-seed-{seed}-{place}": grid for place, grid in enumerate(grids, 1)}
+    kind = f"level-{level}-handoff" if require_handoff else f"level-{level}"
+    return {f"{kind}-seed-{seed}-{place}": grid for place, grid in enumerate(grids, 1)}
 
 
-def checked_kitchen(path: Path, num_agents: int | None) -> Grid:
-    """A kitchen from a file, if it obeys all ten rules."""
+def checked_kitchen(path: Path, num_agents: int | None, require_handoff: bool = False) -> Grid:
+    """A kitchen from a file, if it obeys all ten rules and needs a hand-off where that is asked."""
     try:
-        return read_grid(path, num_agents)
+        grid = read_grid(path, num_agents)
+        if require_handoff and not needs_handoff(grid, num_agents or count_seats(grid)):
+            raise UserError(f"{path}: soup can be served without a hand-off; part the cooks' rooms")
+        return grid
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from error
     except ValueError as error:

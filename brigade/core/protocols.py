@@ -119,6 +119,10 @@ class Learner(Protocol):
 
     def outputs(self, params: Params, batch: Batch) -> Outputs: ...
 
+    def diagnose(self, params: Params, batch: Batch) -> Metrics:
+        """What to log once per update beside the loss: the health of the network."""
+        ...
+
     def apply_gradients(self, state: LearnerState, grads: Params) -> LearnerState: ...
 
     def after_update(self, state: LearnerState, index: Index, metrics: Metrics) -> LearnerState: ...
@@ -215,3 +219,7 @@ class Benchmark:
     learner: str
     # Named sets of settings that differ from the paper's, in the form of a config file.
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # How the environment can be varied: a frozen dataclass of settings (`--env.*` on the command
+    # line), and what makes the benchmark with other ones.
+    settings: Any = None
+    configure: Callable[[Any], Benchmark] | None = None

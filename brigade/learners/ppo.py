@@ -26,6 +26,7 @@ from brigade.learners.losses import (
     weighted_mean,
 )
 from brigade.nets import ActorCritic, ActorCriticPolicy, ChangingInputs, Joint
+from brigade.nets.dormant import dormant_share, watched_units
 from brigade.nets.encoders import FAST_MULTIPLE
 from brigade.nets.policy import joint_view
 
@@ -164,7 +165,7 @@ class OneTask(struct.PyTreeNode):
 class Seen(struct.PyTreeNode):
     """What the network is shown: leaves [samples, ...]."""
 
-    obs: Array  # uint8; only the columns that change where `task` says which
+    obs: Array  # as played; only the columns that change where `task` says which
     avail: Array  # uint8: which actions are allowed, eight to a byte
     task_id: Array
     joint: Joint | None = None  # for a central critic; put together when a minibatch is taken
@@ -181,6 +182,7 @@ class Samples(struct.PyTreeNode):
     advantage: Array
     target: Array
     weight: Array  # f32: 0 for what is not the learner's own move
+    value_weight: Array  # f32: counts moments, too, when a seat of the learner's had no move
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ class PPO:
             cfg.gamma,
             cfg.gae_lambda,
         )
-        own = traj.extras.get("own", True)
+        own = traj.valid[..., None] & traj.extras.get("own", jnp.ones(traj.view.active.shape, bool))
         return Samples(
             seen=None,
             action=traj.action,
@@ -243,7 +245,8 @@ class PPO:
             value=value[:-1],
             advantage=advantage,
             target=advantage + value[:-1],
-            weight=(traj.valid[..., None] & traj.view.active & own).astype(jnp.float32),
+            weight=(traj.view.active & own).astype(jnp.float32),
+            value_weight=own.astype(jnp.float32),
         )
 
     def _seen(self, view: View) -> Seen:
@@ -320,7 +323,7 @@ class PPO:
         surrogate = clipped_surrogate(new_log_prob, batch.log_prob, advantage, cfg.clip)
         value_error = clipped_value_loss(out.value, batch.value, batch.target, cfg.value_clip)
         policy_loss = -weighted_mean(surrogate, batch.weight)
-        value_loss = weighted_mean(value_error, batch.weight)
+        value_loss = weighted_mean(value_error, batch.value_weight)
         entropy = weighted_mean(distribution.entropy(out.logits), batch.weight)
         total = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * entropy
         approx_kl = weighted_mean(batch.log_prob - new_log_prob, batch.weight)
@@ -335,6 +338,12 @@ class PPO:
     def outputs(self, params: Any, batch: Samples) -> Outputs:
         """Logits and values of a batch."""
         return self._look(params, batch.seen)
+
+    def diagnose(self, params: Any, batch: Samples) -> Metrics:
+        """The share of units that hardly ever answer."""
+        with watched_units() as layers:
+            self.outputs(params, batch)
+        return {"dormant": dormant_share(layers)}
 
     def _look(self, params: Any, seen: Seen) -> Outputs:
         task, joint = seen.task, seen.joint

@@ -16,7 +16,7 @@ from brigade.core import Array
 class ChangingInputs(struct.PyTreeNode):
     """`values` of the columns that change, beside what the others always are."""
 
-    values: Array  # [..., kept] uint8
+    values: Array  # [..., kept], of the observation's type
     columns: Array  # [kept] int32: where they stand in the flattened observation
     constant: Array  # [entries]: the value of every other column, 0 in those that are kept
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, Key, View
-from brigade.nets.policy import FORBIDDEN
+from brigade.nets.distributions import FORBIDDEN
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def read_run(path: str | Path) -> RunData:
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is not a folder")
     version, config = _read_config(folder / "config.json")
-    arrays = _read_arrays(folder / "returns.npz")
+    arrays = _read_arrays(folder)
     log = _read_log(folder / "log.jsonl")
     return RunData(folder, config, arrays, log, _read_pictures(folder / "pictures"), version)
 
@@ -122,10 +122,13 @@ def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
     return str(content.get("brigade", "")), content["config"]
 
 
-def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _read_arrays(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    path = folder / "returns.npz"
     if not path.is_file():
-        raise RunFolderError(f"{path.parent} has no evaluations yet ({path.name} is missing)")
+        raise RunFolderError(f"{folder} has no evaluations yet ({path.name} is missing)")
     arrays = read_npz(path)
+    if (folder / "baselines.npz").is_file():
+        arrays |= read_npz(folder / "baselines.npz")
     problem = _problem(arrays)
     if problem:
         raise RunFolderError(f"{path}: {problem}")

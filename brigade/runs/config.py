@@ -51,6 +51,8 @@ class RunConfig:
     """Environments that run side by side, per seed."""
     num_steps: int = 1
     """Steps of a rollout in each of them."""
+    repetitions: int = 1
+    """How often the sequence is gone through, the same tasks with the same heads."""
     eval_every: int = 1
     """Updates between evaluations of all tasks; one update learns from one rollout."""
     eval_episodes: int = 10
@@ -59,7 +61,8 @@ class RunConfig:
     """Take the likeliest action in evaluations instead of sampling."""
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "tasks", "num_envs", "num_steps", "eval_every", "eval_episodes"):
+        counts = ("seeds", "tasks", "repetitions", "num_envs", "num_steps")
+        for name in (*counts, "eval_every", "eval_episodes"):
             at_least(name, getattr(self, name), 1)
         at_least("seed", self.seed, 0)
         positive("steps_per_task", self.steps_per_task)
@@ -74,20 +77,32 @@ class RunConfig:
         """Environment steps of one rollout, per seed."""
         return self.num_envs * self.num_steps
 
+    @property
+    def tasks_in_all(self) -> int:
+        """With repetitions."""
+        return self.tasks * self.repetitions
+
 
 @dataclass(frozen=True)
 class Experiment:
-    """A config with the settings of its learner and its method."""
+    """A config with the settings of its learner, its method and its environment."""
 
     config: RunConfig
     learner: Any  # a learner's settings, with `build`
     method: Any  # the method itself
+    env: Any = None  # the environment's settings, where the benchmark has such
+
+    def benchmark(self) -> Benchmark:
+        """The description, with the environment as set."""
+        return configured(load_benchmark(self.config.benchmark), self.env)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, in the form of a config file."""
         tree = dataclasses.asdict(self.config) | dataclasses.asdict(self.learner)
-        settings = dataclasses.asdict(self.method)
-        return _plain(tree | ({"method_settings": settings} if settings else {}))
+        for name, settings in (("env", self.env), ("method_settings", self.method)):
+            values = dataclasses.asdict(settings) if settings is not None else {}
+            tree |= {name: values} if values else {}
+        return _plain(tree)
 
     def as_json(self, version: str) -> str:
         """The text of config.json."""
@@ -111,15 +126,18 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
         )
     benchmark = load_benchmark(benchmark_name)
     chosen = _first_look(tree, words, benchmark)
-    shape = _experiment_type(chosen["learner"], chosen["method"])
-    flags = [*as_flags(_defaults(benchmark, chosen)), *as_flags(tree), *words]
-    _refuse_unknown(flags, shape)
-    parsed = _parse(shape, [benchmark_name, *flags])
+    shape = _experiment_type(chosen["learner"], chosen["method"], benchmark)
+    given = [*as_flags(tree), *words]
+    _refuse_unknown([*as_flags(_defaults(benchmark, chosen)), *given], shape)
+    parsed = _parse(shape, [benchmark_name, *as_flags(_defaults(benchmark, chosen)), *given])
+    if benchmark.settings is not None:  # other environments may have other defaults
+        benchmark = configured(benchmark, parsed.env)
+        parsed = _parse(shape, [benchmark_name, *as_flags(_defaults(benchmark, chosen)), *given])
     config = dataclasses.replace(parsed.config, preset=chosen["preset"])
     config = dataclasses.replace(
         config, steps_per_task=config.updates_per_task * config.steps_per_update
     )
-    return Experiment(config, parsed.learner, parsed.method)
+    return Experiment(config, parsed.learner, parsed.method, getattr(parsed, "env", None))
 
 
 def from_json(text: str) -> Experiment:
@@ -166,13 +184,23 @@ def load_benchmark(name: str) -> Benchmark:
     return benchmark
 
 
+def configured(benchmark: Benchmark, settings: Any) -> Benchmark:
+    """The benchmark with an environment as `settings` say."""
+    if benchmark.configure is None or settings is None:
+        return benchmark
+    try:
+        return benchmark.configure(settings)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
 def help_text(arguments: Sequence[str]) -> str:
     """The help of `brigade run` for the learner and method that are named, defaults as on a GPU."""
     words = [word for word in arguments if word not in ("-h", "--help")]
     name = words[0] if words and not words[0].startswith("-") else "meal/level-1"
     benchmark = load_benchmark(name)
     look = _first_look({"preset": "paper"}, words[1:] if words else [], benchmark)
-    shape = _experiment_type(look["learner"], look["method"])
+    shape = _experiment_type(look["learner"], look["method"], benchmark)
     flags = as_flags(_defaults(benchmark, look))
     parsed = _parse(shape, [name, *flags])
     shown = io.StringIO()
@@ -224,13 +252,17 @@ def _defaults(benchmark: Benchmark, chosen: Mapping[str, str]) -> dict[str, Any]
 _CONF = (tyro.conf.OmitSubcommandPrefixes,)
 
 
-def _experiment_type(learner: str, method: str) -> Any:
-    """Experiment with the types of this learner's and this method's settings."""
+def _experiment_type(learner: str, method: str, benchmark: Benchmark) -> Any:
+    """Experiment with the types of this learner's, method's and environment's settings."""
     learner_type, method_type = registry.get("learners", learner), registry.get("methods", method)
     for what, kind in (("learner", learner_type), ("method", method_type)):
         if not dataclasses.is_dataclass(kind):
             raise UserError(f"the {what} {kind!r} is not a dataclass; make it a frozen dataclass")
     flat = tyro.conf.arg(name="")
+    env: list[Any] = []
+    if benchmark.settings is not None:
+        kind = Annotated[type(benchmark.settings), tyro.conf.arg(name="env")]
+        env = [("env", kind, dataclasses.field(default=benchmark.settings))]
     return dataclasses.make_dataclass(
         "Experiment",
         [
@@ -241,6 +273,7 @@ def _experiment_type(learner: str, method: str) -> Any:
                 Annotated[method_type, tyro.conf.arg(name="method-settings")],
                 dataclasses.field(default=method_type()),
             ),
+            *env,
         ],
         frozen=True,
         namespace={"__doc__": "Learn a stream of tasks and record what was kept and forgotten."},
@@ -267,7 +300,7 @@ def as_flags(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
 def known_flags(shape: Any) -> Iterator[str]:
     """Every flag of an experiment's type."""
     for name, kind in get_type_hints(shape).items():
-        yield from _flags_of(kind, "method-settings." if name == "method" else "")
+        yield from _flags_of(kind, {"method": "method-settings.", "env": "env."}.get(name, ""))
 
 
 def _flags_of(kind: Any, prefix: str) -> Iterator[str]:

@@ -78,9 +78,9 @@ class Cost:
 def cost(experiment: Experiment, parts: Parts) -> Cost:
     """Counted from shapes alone."""
     config, trainer = experiment.config, parts.trainer
-    updates = config.tasks * config.updates_per_task
+    updates = config.tasks_in_all * config.updates_per_task
     per_task = -(-config.updates_per_task // config.eval_every)
-    evaluations = 1 + config.tasks * per_task
+    evaluations = 1 + config.tasks_in_all * per_task
     state = abstract_state(parts)
     task = jax.tree.map(lambda x: x[0], parts.sequences[0].tasks)
     one_seed = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), state)

@@ -61,11 +61,11 @@ class Display:
     def describe(self, progress: Progress, position: Position, experiment: Experiment) -> str:
         """Task, update, score, speed, time left."""
         config = experiment.config
-        total = config.tasks * config.updates_per_task * config.steps_per_update
+        total = config.tasks_in_all * config.updates_per_task * config.steps_per_update
         done = 0 if self.first_steps is None else progress.steps - self.first_steps
         elapsed = time.monotonic() - self.began
         parts = [
-            f"task {progress.task + 1}/{config.tasks}",
+            f"task {progress.task + 1}/{config.tasks_in_all}",
             f"update {progress.update}/{config.updates_per_task}",
         ]
         if "score" in progress.metrics:

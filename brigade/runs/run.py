@@ -15,9 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade import __version__
-from brigade.core import Benchmark, Environment, Learner, TaskSequence
+from brigade.core import (
+    Benchmark,
+    ContinualMethod,
+    Environment,
+    Learner,
+    LearnerSettings,
+    TaskSequence,
+)
 from brigade.errors import UserError
-from brigade.runs.config import Experiment, from_dict, from_json, load_benchmark
+from brigade.runs.config import Experiment, RunConfig, from_dict, from_json
 from brigade.runs.folder import (
     RunFolder,
     RunFolderError,
@@ -40,7 +47,7 @@ class Parts:
     learner: Learner
     trainer: Trainer
     evaluator: Evaluator
-    seeds: range
+    seeds: list[int]
 
 
 @dataclass(frozen=True)
@@ -77,27 +84,42 @@ Watch = Callable[[Progress, Position, Experiment], None]
 
 def assemble(experiment: Experiment) -> Parts:
     """Build everything an experiment names; compiles nothing."""
-    config, method = experiment.config, experiment.method
-    benchmark = load_benchmark(config.benchmark)
+    config, benchmark = experiment.config, experiment.benchmark()
     seeds = range(config.seed, config.seed + config.seeds)
     steps = int(config.steps_per_task)
-    sequences = [benchmark.sequence(seed, config.tasks, steps) for seed in seeds]
-    learner = experiment.learner.build(
-        benchmark.env,
-        num_tasks=config.tasks,
-        updates_per_task=config.updates_per_task,
-        changing_inputs=changing_inputs(benchmark.env, sequences),
+    try:
+        sequences = [benchmark.sequence(seed, config.tasks, steps) for seed in seeds]
+    except ValueError as error:  # settings that are sound alone and do not fit together
+        raise UserError(str(error)) from error
+    return assemble_with(
+        experiment.learner, experiment.method, config, benchmark, sequences, list(seeds)
     )
+
+
+def assemble_with(
+    settings: LearnerSettings,
+    method: ContinualMethod,
+    config: RunConfig,
+    benchmark: Benchmark,
+    sequences: list[TaskSequence],
+    seeds: list[int],
+) -> Parts:
+    """The parts for these sequences, one for each of the seeds."""
+    env = benchmark.env
+    try:
+        learner = settings.build(
+            env,
+            num_tasks=config.tasks,
+            updates_per_task=config.updates_per_task,
+            changing_inputs=changing_inputs(env, sequences),
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from error
     policy = method.wrap_policy(learner.policy)
-    source = DeviceSource(benchmark.env, policy, config.num_envs, config.num_steps)
-    parts = Parts(
-        benchmark,
-        sequences,
-        learner,
-        Trainer(source, learner, method),
-        Evaluator(benchmark.env, policy, method, config.eval_episodes, config.greedy),
-        seeds,
-    )
+    source = DeviceSource(env, policy, config.num_envs, config.num_steps)
+    evaluator = Evaluator(env, policy, method, config.eval_episodes, config.greedy)
+    trainer = Trainer(source, learner, method)
+    parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds)
     check_shapes(parts)
     return parts
 
@@ -188,7 +210,7 @@ def load(
 
 def is_finished(position: Position, experiment: Experiment) -> bool:
     """Whether nothing is left to do."""
-    last = (experiment.config.tasks - 1, experiment.config.updates_per_task)
+    last = (experiment.config.tasks_in_all - 1, experiment.config.updates_per_task)
     return (position.task, position.update) == last
 
 
@@ -246,6 +268,7 @@ def _carry_on(
         seeds=parts.seeds,
         updates_per_task=config.updates_per_task,
         eval_every=config.eval_every,
+        repetitions=config.repetitions,
         position=position,
     )
     try:

@@ -18,6 +18,7 @@ class Evaluation(struct.PyTreeNode):
 
     score: Array  # normalised, at the end of the episode
     returns: Array  # raw reward per seat, averaged over seats
+    events: Array  # [..., seats, kinds]: how often each seat did what; no kinds, if none are told
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ class Evaluator:
         loop = begin(self.env, self.policy, begin_key, task, self.episodes)
         running = jnp.ones(self.episodes, bool)
         nothing = jnp.zeros(self.episodes)
+        counts = jnp.zeros((self.episodes, self.env.num_agents, len(event_names(self.env))))
 
         def step(carry: tuple[Any, ...], key: Key) -> tuple[tuple[Any, ...], None]:
-            loop, running, returns, score = carry
+            loop, running, returns, score, counts = carry
             act_key, step_key = jax.random.split(key)
             action, memory, _ = self.policy.act(
                 params, loop.carry, loop.step.view, act_key, self.greedy
@@ -56,10 +58,19 @@ class Evaluator:
             env_state, then = step_all(self.env, step_key, loop.env_state, action, task)
             returns = returns + running * then.reward.mean(-1)
             score = jnp.where(running, then.info["score"], score)
+            if counts.size:
+                counts = counts + running[:, None, None] * then.info["events"]
             running = running & ~(then.terminated | then.truncated)
             loop = loop.replace(env_state=env_state, step=then, carry=memory)
-            return (loop, running, returns, score), None
+            return (loop, running, returns, score, counts), None
 
         keys = jax.random.split(scan_key, self.env.horizon)
-        (_, _, returns, score), _ = jax.lax.scan(step, (loop, running, nothing, nothing), keys)
-        return Evaluation(score=score, returns=returns)
+        start = (loop, running, nothing, nothing, counts)
+        (_, _, returns, score, counts), _ = jax.lax.scan(step, start, keys)
+        return Evaluation(score=score, returns=returns, events=counts)
+
+
+def event_names(env: Environment) -> tuple[str, ...]:
+    """What an environment tells of in `info["events"]` [seats, kinds]; nothing, for many."""
+    names: tuple[str, ...] = getattr(env, "events", ())
+    return names

@@ -25,7 +25,7 @@ from brigade.core import (
 )
 from brigade.core.checks import at_least
 from brigade.train.compile import jit
-from brigade.train.evaluate import Evaluator
+from brigade.train.evaluate import Evaluator, event_names
 from brigade.train.seeds import over_seeds
 from brigade.train.update import update as learn_from
 
@@ -43,7 +43,7 @@ class TrainState(struct.PyTreeNode):
 class Progress:
     """News of a run, once per update."""
 
-    task: int
+    task: int  # counted on over repetitions
     update: int  # of this task, from 1; 0 before the first of the run
     steps: int  # environment steps of the whole run so far, per seed
     metrics: dict[str, Array]  # means over the update, [seeds]
@@ -57,35 +57,52 @@ class Record:
     task_names: tuple[str, ...]
     steps_per_task: int
     seeds: tuple[int, ...]
+    repetitions: int = 1
+    event_names: tuple[str, ...] = ()
     steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
     score: list[np.ndarray] = field(default_factory=list)
     returns: list[np.ndarray] = field(default_factory=list)
+    events: list[np.ndarray] = field(default_factory=list)  # [task, seed, seat, kind] per episode
 
     AXES: ClassVar[tuple[str, ...]] = ("eval", "task", "partner", "seed", "episode")
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`steps` [eval], `task_ends` [task], `score` and `returns` as above, and their names."""
-        ends = self.steps_per_task * np.arange(1, len(self.task_names) + 1)
-        return {
+        """`steps` [eval], `task_ends` [task], `score` and `returns` as above, and their names.
+
+        Where a sequence is repeated, `task_ends` are those of the last time. `events` are
+        [eval, task, seed, seat, kind], means over episodes.
+        """
+        before = (self.repetitions - 1) * len(self.task_names)
+        ends = self.steps_per_task * (before + np.arange(1, len(self.task_names) + 1))
+        told = {}
+        if self.event_names:
+            told = {"events": np.stack(self.events), "event_names": np.array(self.event_names)}
+        return told | {
             "score": np.stack(self.score),
             "returns": np.stack(self.returns),
             "steps": np.asarray(self.steps, np.int64),
             "task_ends": ends.astype(np.int64),
             "task_names": np.array(self.task_names),
             "seeds": np.array(self.seeds, np.int64),
+            "repetitions": np.array(self.repetitions, np.int64),
             "axes": np.array(self.AXES),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Record:
         """The inverse of `arrays`."""
+        repetitions = int(arrays["repetitions"])
         return cls(
             task_names=tuple(arrays["task_names"].tolist()),
-            steps_per_task=int(arrays["task_ends"][0]),
+            steps_per_task=int(arrays["task_ends"][-1])
+            // (repetitions * len(arrays["task_names"])),
             seeds=tuple(arrays["seeds"].tolist()),
+            repetitions=repetitions,
+            event_names=tuple(arrays["event_names"].tolist()) if "events" in arrays else (),
             steps=arrays["steps"].tolist(),
             score=list(arrays["score"]),
             returns=list(arrays["returns"]),
+            events=list(arrays["events"]) if "events" in arrays else [],
         )
 
 
@@ -93,7 +110,7 @@ class Record:
 class Position:
     """Where a run stands: everything needed to go on."""
 
-    task: int
+    task: int  # counted on over repetitions
     update: int  # the last one finished
     state: TrainState
     record: Record
@@ -142,31 +159,37 @@ class Trainer:
         seeds: Sequence[int],
         updates_per_task: int,
         eval_every: int,
+        repetitions: int = 1,
         position: Position | None = None,
     ) -> Iterator[tuple[Progress, Position]]:
         """Train one sequence per seed, from the start or from a position, one update at a time.
+
+        `repetitions` go through the sequence so often: the same tasks with the same heads.
 
         Evaluations come before the first update of the run, after every `eval_every` updates and
         at the end of every task. The yielded position is good until the generator goes on.
         """
         at_least("updates_per_task", updates_per_task, 1)
         at_least("eval_every", eval_every, 1)
+        at_least("repetitions", repetitions, 1)
         tasks = stack_sequences(sequences)
         steps_per_update = self.source.steps_per_rollout
         if position is None:
             names, steps_per_task = sequences[0].names, updates_per_task * steps_per_update
-            record = Record(names, steps_per_task, tuple(seeds))
+            events = event_names(evaluator.env)
+            record = Record(names, steps_per_task, tuple(seeds), repetitions, events)
             position = Position(0, 0, self.init(seeds, tasks), record)
             self._evaluate(evaluator, position, tasks, 0)
             yield Progress(0, 0, 0, {}, evaluated=True), position
         ends = phase_ends(self.method, updates_per_task)
-        for task, update in updates_after(position, len(sequences[0]), updates_per_task):
-            state = position.state
+        num_tasks = len(sequences[0])
+        for task, update in updates_after(position, repetitions * num_tasks, updates_per_task):
+            state, index = position.state, task % num_tasks
             if update == 1:
-                state = self.begin_task(state, tasks, task)
-            state, metrics = self.step(state, tasks, task)
+                state = self.begin_task(state, tasks, index)
+            state, metrics = self.step(state, tasks, index)
             for phase in ends.get(update, ()):
-                state = self.end_phase(state, tasks, task, phase)
+                state = self.end_phase(state, tasks, index, phase)
             position = Position(task, update, state, position.record)
             steps = (task * updates_per_task + update) * steps_per_update
             evaluated = update % eval_every == 0 or update == updates_per_task
@@ -184,6 +207,8 @@ class Trainer:
         # [seeds, tasks, episodes] -> [tasks, partner, seeds, episodes]
         record.score.append(np.asarray(result.score).swapaxes(0, 1)[:, None])
         record.returns.append(np.asarray(result.returns).swapaxes(0, 1)[:, None])
+        if record.event_names:  # [seeds, tasks, episodes, seats, kinds]
+            record.events.append(np.asarray(result.events).mean(2).swapaxes(0, 1))
 
 
 def updates_after(

@@ -40,9 +40,10 @@ def update(
     (state, mem), metrics = jax.lax.scan(
         one_step, (state, mem), (indices, keys), unroll=unroll(UNROLLED_BATCHES)
     )
-    seen = learner.standalone(learner.take(data, jax.tree.map(lambda x: x[0], indices)))
-    mem = method.observe(mem, seen, observe_key)
-    return state, mem, jax.tree.map(jnp.mean, metrics)
+    one_batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    mem = method.observe(mem, learner.standalone(one_batch), observe_key)
+    health = learner.diagnose(state.params, one_batch)
+    return state, mem, jax.tree.map(jnp.mean, metrics) | health
 
 
 def gradient_step(

@@ -25,6 +25,7 @@ SMALLER = {  # by a word of the command
     "meal/level-1": "--seeds 2 --steps-per-task 1600",
     "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 96 --num-steps 24",
     "examples/anchor.py:Anchor": "--method-settings.strength 0.1",
+    "jaxnav/20": "--seeds 1 --steps-per-task 1000",
     "--config": "--seeds 2 --steps-per-task 1600",
 }
 
@@ -88,8 +89,8 @@ def made_small(words):
         flags = " ".join([SMALL, *(SMALLER.get(word, "") for word in words)]).split()
     if verb == "plan":
         flags.append("--no-measure")
-    if words == ["bench"]:  # kitchens take half a minute to compile
-        flags = ["examples/meeting.py:meeting", "--num-envs", "16"]
+    if words == ["bench"]:
+        flags = ["--num-envs", "2"]
     return [*words, *flags]
 
 

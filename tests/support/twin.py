@@ -5,12 +5,15 @@ Written from the rule book and not from `rules.py`, so that the two can be compa
 
 import itertools
 
+PILES = {"O": "onion", "T": "tomato", "D": "dish"}
 STEP = {"U": (0, -1), "D": (0, 1), "R": (1, 0), "L": (-1, 0)}
-FULL, COOK_TIME = 3, 20
+BARRED = {"any": (), "chef": ("dish",), "waiter": ("onion", "tomato")}
 
 
 class Kitchen:
-    def __init__(self, grid, num_agents):
+    def __init__(self, grid, num_agents, pot_size=3, cook_time=20, roles=None, slippery=()):
+        self.pot_size, self.cook_time, self.slippery = pot_size, cook_time, set(slippery)
+        self.roles = roles or ["any"] * num_agents
         self.tile = {(x, y): c for y, row in enumerate(grid) for x, c in enumerate(row)}
         self.place = {}
         for where, symbol in self.tile.items():
@@ -19,6 +22,7 @@ class Kitchen:
                 if int(symbol) <= num_agents:
                     self.place[int(symbol) - 1] = where
         self.seats = range(num_agents)
+        self.last = dict.fromkeys(self.seats)
         self.facing = dict.fromkeys(self.seats, "U")
         self.held = dict.fromkeys(self.seats)
         self.lying = {}
@@ -26,6 +30,19 @@ class Kitchen:
         self.tick = dict.fromkeys(self.pots, -1)
         self.taken = {"onion": 0, "tomato": 0, "dish": 0}
         self.served = []
+
+    def as_played(self, letters, sticks, slips):
+        """Letters after chance: who repeats the last one, and which way the floor would send."""
+        played = {}
+        for seat in self.seats:
+            letter = letters[seat]
+            if sticks[seat] and self.last[seat]:
+                letter = self.last[seat]
+            self.last[seat] = letter
+            if letter in STEP and self.place[seat] in self.slippery and slips[seat]:
+                letter = slips[seat]
+            played[seat] = letter
+        return played
 
     def step(self, letters):
         """Play one letter per seat; return deliveries, shaped rewards and event names per seat."""
@@ -38,7 +55,7 @@ class Kitchen:
                 shaped[seat] = self.interact(seat, before, events[seat])
         self.move(letters, events)
         for where, contents in self.pots.items():
-            if len(contents) == FULL and self.tick[where] < COOK_TIME:
+            if len(contents) == self.pot_size and self.tick[where] < self.cook_time:
                 self.tick[where] = max(self.tick[where], 0) + 1
         return len(self.served) - served, shaped, events
 
@@ -50,13 +67,13 @@ class Kitchen:
             if hand and where not in self.lying:
                 self.lying[where], self.held[seat] = hand, None
                 events.add(("put", name(hand), "counter"))
-            elif not hand and where in self.lying:
+            elif not hand and where in self.lying and self.may_take(seat, self.lying[where]):
                 self.held[seat] = self.lying.pop(where)
                 events.add(("pickup", name(self.held[seat]), "counter"))
             else:
                 events.add("idle_interact_counter")
-        elif tile in "OTD" and not hand:
-            thing = {"O": "onion", "T": "tomato", "D": "dish"}[tile]
+        elif tile in PILES and not hand and self.may_take(seat, PILES[tile]):
+            thing = PILES[tile]
             plates = sum(1 for other in self.held.values() if other == "dish")
             self.held[seat] = thing
             self.taken[thing] += 1
@@ -66,12 +83,12 @@ class Kitchen:
                 return 3
         elif tile == "P" and hand:
             pot = self.pots[where]
-            if hand in ("onion", "tomato") and len(pot) < FULL:
+            if hand in ("onion", "tomato") and len(pot) < self.pot_size:
                 pot.append(hand)
                 self.held[seat] = None
                 events.add("placement_in_pot")
                 return 3
-            if hand == "dish" and self.tick[where] == COOK_TIME:
+            if hand == "dish" and self.tick[where] == self.cook_time:
                 self.held[seat] = ("soup", *pot)
                 self.pots[where], self.tick[where] = [], -1
                 events.add("soup_pickup")
@@ -84,6 +101,9 @@ class Kitchen:
         else:
             events.add("idle_interact_empty")
         return 0
+
+    def may_take(self, seat, thing):
+        return name(thing) not in BARRED[self.roles[seat]]
 
     def move(self, letters, events):
         wants, old_facing = {}, dict(self.facing)

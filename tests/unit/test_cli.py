@@ -83,10 +83,27 @@ def here(tmp_path, monkeypatch):
         ("layouts --seed -1", "seed is -1"),
         ("layouts --sed 1", "unknown argument '--sed': did you mean '--seed'?"),
         ("layouts --agents 5", "a kitchen has 1 to 4 agents"),
+        ("layouts --require-handoff --agents 1", "hand-offs and roles need at least 2"),
+        ("layouts --require-handoff --file shared.txt", "shared.txt: soup can be served without a"),
         ("layouts --file ragged.txt", "ragged.txt: R1 rectangle: row 2 has 4 tiles"),
         ("layouts --file potless.txt", "potless.txt: R2 parts: there is no tile P"),
         ("layouts --file none.txt", "cannot read none.txt: No such file"),
-        ("bench meal/level-9", "unknown benchmark"),
+        ("bench --level 7", "invalid choice: '7'"),
+        ("run meal/level-1 --env.roles --env.num-agents 1", "roles need a chef and a waiter"),
+        ("run meal/level-1 --env.view 1 2", "--env.view"),
+        ("run meal/level-1 --env.num-agents 5", "a kitchen seats 1 to 4 cooks"),
+        ("run meal/level-1 --env.sticky-actions 2", "sticky_actions is 2.0"),
+        ("run meal/curriculum --tasks 1", "it takes at least 3, one of each level"),
+        ("run meal/curriculum --env.view level", "the levels of this sequence have different"),
+        ("run meal/level-1 --repetitions 0", "repetitions is 0; it must be a number of at least 1"),
+        ("run meal/level-1 --method ewc --method-settings.coefficient -1", "coefficient is -1.0"),
+        ("run meal/level-1 --method l2 --method-settings.coefficient nan", "coefficient is nan"),
+        ("run meal/level-1 --learner ppo", "ppo plays alone and this environment seats 2"),
+        ("run meal/level-1 --learner mappo --network.encoder cnn", "a central critic sees more"),
+        ("run jaxnav/20 --env.fill 2", "fill is 2"),
+        ("reproduce meal/table-99", "unknown target 'meal/table-99'; there are meal/100-tasks"),
+        ("reproduce meal/table-7 --level 2", "meal/table-7 has no other levels"),
+        ("reproduce meal/table-2 --sedes 3", "unknown setting 'sedes'"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(here, capsys, words, message):
@@ -101,6 +118,7 @@ def test_a_mistake_is_one_line_and_status_2(here, capsys, words, message):
     (here / "type.toml").write_text('seeds = "two"\n')
     (here / "ragged.txt").write_text("XXPXX\nO1.2\nXDXSX\n")
     (here / "potless.txt").write_text("XXXXX\nO1.2X\nXDXSX\n")
+    (here / "shared.txt").write_text("XXPXX\nO1.2X\nXDXSX\n")
     before = sorted(p.relative_to(here) for p in here.rglob("*"))
     assert main(words.split()) == 2
     shown = capsys.readouterr()
@@ -165,6 +183,13 @@ def test_a_method_from_a_file_runs_with_its_own_flags(here, capsys):
     assert main(["resume", "mine", "--trust", "--quiet"]) == 0
 
 
+def test_layouts_draws_and_checks_kitchens_that_need_a_hand_off(here, capsys):
+    assert main("layouts --require-handoff --num 2 --out drawn".split()) == 0
+    assert capsys.readouterr().out.startswith("# level-1-handoff-seed-0-1\n")
+    drawn = "drawn/level-1-handoff-seed-0-2.txt"
+    assert main(["layouts", "--require-handoff", "--file", drawn]) == 0
+
+
 def test_layouts_prints_text_json_and_pictures(here, capsys):
     assert main("layouts --level 2 --num 3 --seed 5 --out drawn".split()) == 0
     assert capsys.readouterr().out.count("# level-2-seed-5-") == 3
@@ -219,9 +244,10 @@ def test_help_of_run_names_every_setting(capsys):
 
 
 def test_bench_prints_steps_per_second(capsys):
-    assert main(["bench", "--num-envs", "4"]) == 0
+    assert main(["bench", "--num-envs", "2"]) == 0
     shown = capsys.readouterr().out
-    assert shown.count("steps/s") == 2
+    for part in ("environment alone", "collecting", "learning", "evaluating", "training"):
+        assert part in shown
 
 
 def test_ctrl_c_says_how_to_go_on(here):

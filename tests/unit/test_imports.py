@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "benchmarks": TRAINED,
     "runs": TRAINED | {"__version__"},
     "report": BASE | {"metrics", "runs", "envs"},
+    "reproduce": BASE | {"metrics", "runs", "report"},
     "commands": TRAINED | {"benchmarks", "runs", "report", "metrics"},
 }
 

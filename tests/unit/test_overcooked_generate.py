@@ -20,7 +20,7 @@ from brigade.envs.overcooked.generate import (
     level_spec,
 )
 from brigade.envs.overcooked.grid import Grid, render_text, starts, survey, validate
-from brigade.envs.overcooked.solve import max_soups
+from brigade.envs.overcooked.solve import cycle_time, max_soups, needs_handoff, servable_roles
 
 levels = st.sampled_from(list(LEVELS))
 seeds = st.integers(min_value=0, max_value=2**64)
@@ -227,3 +227,57 @@ def test_the_levels_have_the_published_figures() -> None:
         "release-3": (11, 11, 0.35, (4, 4), (2, 2)),
         "release-extreme": (13, 13, 0.45, (5, 5), (2, 2)),
     }
+
+
+several = st.integers(min_value=2, max_value=4)
+
+
+@modest
+@given(level=st.sampled_from(["1", "2", "3", "extreme"]), seed=seeds, num_agents=several)
+def test_a_required_hand_off_is_needed_and_possible(level: str, seed: int, num_agents: int) -> None:
+    spec = replace(LEVELS[level], require_handoff=True)
+    grid = generate(spec, seed, num_agents)
+    validate(grid, num_agents)
+    assert cycle_time(grid, num_agents) is not None
+    assert needs_handoff(grid, num_agents)
+    assert not any(serves_alone(grid, seat) for seat in range(num_agents))
+    for station in "SPOD":
+        fewest, most = spec.count_range(station)
+        assert fewest <= render_text(grid).count(station) <= most
+    blocked = sum(tile in "XSPOD" for tile in inside(grid))
+    assert blocked >= math.ceil(round(spec.density * len(inside(grid)), 9))
+
+
+def serves_alone(grid: Grid, seat: int) -> bool:
+    """Whether one cook gets to everything on foot: walked tile by tile."""
+    (row, column) = starts(grid, seat + 1)[seat]
+    walked, found, ahead = {(row, column)}, set(), [(row, column)]
+    while ahead:
+        row, column = ahead.pop()
+        for near in ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)):
+            tile = grid[near[0]][near[1]]
+            if tile in ".1234" and near not in walked:
+                walked.add(near)
+                ahead.append(near)
+            found.add(tile)
+    return set("OPDS") <= found
+
+
+@modest
+@given(level=st.sampled_from(["1", "2", "3"]), seed=seeds, num_agents=several)
+def test_kitchens_for_roles_can_be_served_by_some(level: str, seed: int, num_agents: int) -> None:
+    grid = generate(replace(LEVELS[level], require_roles=True), seed, num_agents)
+    validate(grid, num_agents)
+    assert servable_roles(grid, num_agents)
+
+
+def test_hand_offs_and_roles_go_together() -> None:
+    grid = generate(replace(LEVELS["2"], require_handoff=True, require_roles=True), 0)
+    assert needs_handoff(grid)
+    assert servable_roles(grid, 2)
+
+
+@pytest.mark.parametrize("wish", ["require_handoff", "require_roles"])
+def test_one_cook_has_nobody_to_work_with(wish: str) -> None:
+    with pytest.raises(ValueError, match="num_agents is 1; hand-offs and roles need at least 2"):
+        generate(replace(LEVELS["1"], **{wish: True}), 0, num_agents=1)  # type: ignore[arg-type]

@@ -183,6 +183,12 @@ def test_urgency_when_fewer_than_40_steps_remain(time, urgent):
     assert plane.min() == plane.max() == urgent
 
 
+def test_a_full_view_needs_no_window():
+    state, task = kitchen()
+    wide = observe(state, task, 400, (9, 9, 9))
+    np.testing.assert_array_equal(wide, observe(state, task, 400))
+
+
 def test_padding_looks_like_counters():
     task = task_from_grid(ROWS, height=6, width=8)
     obs = observe(start(task, jnp.zeros(2, jnp.int32)), task, 400)

@@ -216,3 +216,18 @@ def test_one_frame_makes_a_gif_and_none_does_not(tmp_path: Path) -> None:
 
 def _frames(film: Image.Image) -> list[Image.Image]:
     return [frame.copy() for frame in ImageSequence.Iterator(film)]
+
+
+def test_slippery_floor_is_drawn_as_such_and_nothing_else_changes() -> None:
+    wet = task_from_grid(CRAMPED, slippery=[(1, 2)])
+    dry, shining = render(kitchen(), TASK, PX), render(kitchen(), wet, PX)
+    changed = (dry != shining).any(-1).reshape(4, PX, 5, PX).any((1, 3))
+    assert np.argwhere(changed).tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("contents", [4 * ONE_ONION, 5 * ONE_ONION, 2 * ONE_ONION + 3 * ONE_TOMATO])
+def test_big_soups_show_what_is_in_them(contents: int) -> None:
+    smaller = contents - ONE_ONION
+    assert (render(pot(contents), TASK, PX) != render(pot(smaller), TASK, PX)).any()
+    full, less = holding(SOUP + contents), holding(SOUP + smaller)
+    assert (render(full, TASK, PX) != render(less, TASK, PX)).any()

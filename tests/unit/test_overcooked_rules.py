@@ -6,29 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.kitchens import LETTERS, busy_actions, count_things, kitchens_for
 from support.twin import EVENT_NAMES, Kitchen
 
-from brigade.envs.overcooked import EVENTS, LAYOUTS, Overcooked, describe, sequence_from_grids
-from brigade.envs.overcooked.generate import KitchenSpec, generate
+from brigade.envs.overcooked import EVENTS, Overcooked, describe, sequence_from_grids
 from brigade.envs.overcooked.rules import move
 from brigade.envs.overcooked.tasks import task_from_grid
-from brigade.envs.overcooked.things import onions, tomatoes
 
-LETTERS = "UDRLSI"
-TOMATO_KITCHEN = ("XXPXPXX", "O1...2T", "X..X..X", "O3...4T", "XDXXXSX")
-CROWDED = ("XXPXX", "O12.X", "X34.X", "XDXSX")
 STEPS = 800
-
-
-def kitchens_for(num_agents):
-    """A few small kitchens where cooks meet often, all of one size."""
-    drawn = [generate(KitchenSpec(5, 6, 0.2), [7, n], num_agents) for n in range(6)]
-    return [TOMATO_KITCHEN, CROWDED, *drawn] if num_agents > 2 else [*LAYOUTS.values(), *drawn]
-
-
-def busy_actions(rng, shape):
-    """Mostly moves and interactions, so that soups get made even by chance."""
-    return rng.choice(6, p=[0.17, 0.17, 0.17, 0.17, 0.02, 0.3], size=shape)
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3, 4])
@@ -94,18 +79,6 @@ def test_cooks_stand_on_floor(games):
     assert (
         np.take_along_axis(np.broadcast_to(tiles, states.counter.shape), states.cell, -1) == 0
     ).all()
-
-
-def count_things(states):
-    """Onions, tomatoes and plates in hands, on counters and in pots, [kitchen, step]."""
-    things = np.concatenate([states.held, states.counter], axis=-1).astype(int)
-    soups = np.where(things >= 64, things, 0)
-    in_pots = states.pot.astype(int)
-    return {
-        "onion": (things == 1).sum(-1) + onions(soups).sum(-1) + onions(in_pots).sum(-1),
-        "tomato": (things == 2).sum(-1) + tomatoes(soups).sum(-1) + tomatoes(in_pots).sum(-1),
-        "dish": ((things == 3) | (things >= 64)).sum(-1),
-    }
 
 
 def test_things_are_conserved(games):

@@ -11,7 +11,14 @@ import pytest
 
 from brigade.envs.overcooked.grid import GridError, validate
 from brigade.envs.overcooked.layouts import LAYOUTS
-from brigade.envs.overcooked.solve import cycle_time, max_soups
+from brigade.envs.overcooked.solve import (
+    can_serve,
+    cycle_time,
+    max_soups,
+    needs_handoff,
+    servable_roles,
+)
+from brigade.envs.overcooked.things import ANY, CHEF, WAITER
 
 # Three separate rooms: onions, then an empty one, then pot, plates and serving.
 CHAIN = ("XOXXXXX", "X.X.XDX", "X1X2X.P", "XXXXX3S", "XXXXXXX")
@@ -126,3 +133,69 @@ def test_stations_beside_floor_where_nobody_walks_do_not_shorten_the_way() -> No
 def test_an_agent_without_a_start_is_an_error() -> None:
     with pytest.raises(GridError, match="seat 3"):
         cycle_time(LAYOUTS["cramped_room"], num_agents=3)
+
+
+@pytest.mark.parametrize(
+    ("size", "cycle"), [(1, 49 - 2 * 5), (2, 49 - 5), (3, 49), (5, 49 + 2 * 5)]
+)
+def test_every_ingredient_costs_its_way_and_two_interactions(size: int, cycle: int) -> None:
+    # In cramped_room the onions are 1 step from the pot: 1 + 2 * 2 steps per ingredient.
+    assert cycle_time(LAYOUTS["cramped_room"], pot_size=size) == cycle
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("cramped_room", False),
+        ("asymmetric_advantages", False),  # two rooms, but each has everything
+        ("counter_circuit", False),
+        ("forced_coordination", True),
+        ("bothway_coordination", True),  # plates on the left only, onions and serving on the right
+    ],
+)
+def test_which_published_layouts_need_a_hand_off(name: str, needed: bool) -> None:
+    assert needs_handoff(LAYOUTS[name]) is needed
+
+
+def test_a_pot_between_two_rooms_needs_no_hand_off() -> None:
+    # Seat 1 fills it, seat 2 empties it: nothing is ever passed over a counter.
+    assert not needs_handoff(("XXXXX", "O1P2S", "XXXDX", "XXXXX"))
+
+
+def test_a_kitchen_without_any_soup_needs_no_hand_off() -> None:
+    assert not needs_handoff(("XXOXXXPXX", "X1.XX2..X", "XXXXXDSXX"))
+
+
+def test_a_hand_off_over_two_rooms_is_one() -> None:
+    assert needs_handoff(CHAIN, 3)
+
+
+def test_who_may_carry_what_decides_whether_roles_can_serve() -> None:
+    cramped, between = LAYOUTS["cramped_room"], ("XXXXX", "O1P2S", "XXXDX", "XXXXX")
+    assert can_serve(cramped, (CHEF, WAITER))
+    assert can_serve(cramped, (WAITER, CHEF))
+    assert not can_serve(cramped, (CHEF, CHEF))  # nobody takes plates
+    assert not can_serve(cramped, (WAITER, WAITER))  # nobody takes onions
+    assert can_serve(between, (CHEF, WAITER))
+    assert not can_serve(between, (WAITER, CHEF))
+    assert can_serve(LAYOUTS["forced_coordination"], (ANY, ANY))
+    assert servable_roles(LAYOUTS["forced_coordination"], 2) == []
+
+
+def test_a_soup_may_be_handed_to_a_chef_who_serves_it() -> None:
+    # The pot is between the rooms; plates are on the right, serving is on the left only.
+    grid = ("XXXXX", "O1P2D", "S.X.X", "XXXXX")
+    assert servable_roles(grid, 2) == [(CHEF, WAITER)]
+    assert needs_handoff(grid)
+
+
+def test_an_onion_cannot_be_handed_to_a_waiter() -> None:
+    # Onions on the left, everything else on the right: seat 2 would have to take them as well.
+    grid = ("XXXXX", "O1X2P", "X.X.S", "XXXDX")
+    assert can_serve(grid, (ANY, ANY))
+    assert servable_roles(grid, 2) == []
+    # A third cook on the right can be the waiter there.
+    assert servable_roles(("XXXXX", "O1X2P", "X.X3S", "XXXDX"), 3) == [
+        (CHEF, CHEF, WAITER),
+        (CHEF, WAITER, CHEF),
+    ]

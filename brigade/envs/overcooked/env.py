@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Key, TaskSequence, TimeStep, View
-from brigade.envs.overcooked import rules
+from brigade.core.checks import within
+from brigade.envs.overcooked import chance, rules
 from brigade.envs.overcooked.layouts import LAYOUTS
-from brigade.envs.overcooked.observe import changing_entries, num_channels, observe
+from brigade.envs.overcooked.observe import Sight, changing_entries, num_channels, observe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
 from brigade.envs.overcooked.things import ACTIONS, POT, UP, onions, thing_name, tomatoes
+
+Reward = Literal["shared", "individual", "sparse"]
 
 FACINGS = "UDRL"  # the letters of the traces, in the order of the actions
 
@@ -29,9 +32,16 @@ class Overcooked:
     width: int = 7
     horizon: int = 400
     start_facing: Literal["random", "up"] = "random"
+    random_starts: bool = False  # anywhere in the room of the seat's start
+    view: Sight = "full"  # or tiles seen (forward, to each side, behind)
+    reward: Reward = "shared"
+    roles: bool = False  # those of the task: chefs take no plates, waiters no ingredients
+    sticky_actions: float = 0.0  # how likely a seat repeats its last action
+    slip_chance: float = 0.0  # how likely a cook slips who walks off a slippery tile
 
     num_actions = len(ACTIONS)
     fixed_length = True  # no game ends before its horizon
+    events = rules.EVENTS  # what `info["events"]` [seats, kinds] tells of
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_agents <= 4:
@@ -40,6 +50,17 @@ class Overcooked:
             raise ValueError(f"start_facing is {self.start_facing!r}; use 'random' or 'up'")
         if min(self.height, self.width) < 3 or self.horizon < 1:
             raise ValueError("a kitchen has at least 3 x 3 tiles and a horizon of at least 1 step")
+        if not is_sight(self.view):
+            raise ValueError(
+                f"view is {self.view!r}; use 'full' or three numbers of tiles (forward, to each "
+                "side, behind), such as (1, 1, 0)"
+            )
+        if self.reward not in get_args(Reward):
+            raise ValueError(f"reward is {self.reward!r}; use one of {', '.join(get_args(Reward))}")
+        if self.roles and self.num_agents < 2:
+            raise ValueError("roles need a chef and a waiter; give num_agents of at least 2")
+        within("sticky_actions", self.sticky_actions, 0, 1)
+        within("slip_chance", self.slip_chance, 0, 1)
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
@@ -55,6 +76,10 @@ class Overcooked:
         else:
             facing = jnp.full(shape, UP, jnp.int32)
         state = rules.start(task, facing)
+        if self.random_starts:
+            state = state.replace(cell=chance.start_cells(jax.random.fold_in(key, 1), task))
+        if self.sticky_actions:
+            state = state.replace(last_action=jnp.full(shape, -1, jnp.int32))
         nobody = jnp.zeros(shape, bool)
         outcome = rules.Outcome(
             nobody, jnp.zeros(shape), jnp.zeros((*shape, len(rules.EVENTS)), bool)
@@ -62,13 +87,21 @@ class Overcooked:
         return state, self._time_step(state, task, outcome, jnp.full(shape, -1, jnp.int32))
 
     def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]:
-        """Play one joint action [seats]. Overcooked itself has no chance in it: `key` is unused."""
-        state, outcome = rules.step(state, action, task)
-        return state, self._time_step(state, task, outcome, action.astype(jnp.int32))
+        """Play one joint action [seats]. `key` decides what sticks and who slips, nothing else."""
+        chosen = played = action.astype(jnp.int32)
+        if self.sticky_actions:
+            stick_key = jax.random.fold_in(key, 0)
+            played = chance.stick(stick_key, chosen, state.last_action, self.sticky_actions)
+            state = state.replace(last_action=played)
+        if self.slip_chance:
+            slip_key = jax.random.fold_in(key, 1)
+            played = chance.slip(slip_key, played, state.cell, task, self.slip_chance)
+        state, outcome = rules.step(state, played, task, self.roles)
+        return state, self._time_step(state, task, outcome, chosen)
 
     def changing_inputs(self, tasks: Task) -> int:
         """At most so many entries of an observation change within a game of any of `tasks`."""
-        return changing_entries(tasks)
+        return changing_entries(tasks, self.view)
 
     def _check_fit(self, task: Task) -> None:
         wanted = (self.height, self.width, self.num_agents)
@@ -86,9 +119,11 @@ class Overcooked:
         self, state: State, task: Task, outcome: rules.Outcome, action: Array
     ) -> TimeStep:
         seats = (self.num_agents,)
-        reward = jnp.full(seats, rules.DELIVERY_REWARD * outcome.deliveries.sum(), jnp.float32)
+        paid = outcome.deliveries if self.reward == "individual" else outcome.deliveries.sum()
+        reward = jnp.broadcast_to(rules.DELIVERY_REWARD * paid, seats).astype(jnp.float32)
+        shaped = outcome.shaped_reward
         view = View(
-            obs=observe(state, task, self.horizon),
+            obs=observe(state, task, self.horizon, self.view),
             avail=jnp.ones((*seats, self.num_actions), bool),
             prev_action=action,
             prev_reward=reward,
@@ -98,7 +133,7 @@ class Overcooked:
             state=state,
         )
         info = {
-            "shaped_reward": outcome.shaped_reward,
+            "shaped_reward": jnp.zeros_like(shaped) if self.reward == "sparse" else shaped,
             "events": outcome.events,
             "score": state.soups / self.max_soups(task),
         }
@@ -124,6 +159,13 @@ class Overcooked:
         env = cls(height=5, width=5, horizon=20)
         grids = [LAYOUTS[name] for name in layouts]
         return env, sequence_from_grids(grids, layouts, steps=2000, height=5, width=5)
+
+
+def is_sight(view: object) -> bool:
+    """Whether this says what a cook sees: 'full', or three numbers of tiles."""
+    if isinstance(view, tuple):
+        return len(view) == 3 and all(isinstance(n, int) and n >= 0 for n in view)
+    return view == "full"
 
 
 def describe(state: State, task: Task) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from brigade.envs.overcooked.grid import (
     survey,
     validate,
 )
+from brigade.envs.overcooked.solve import needs_handoff, servable_roles
 from brigade.registry import unknown_name
 
 Seed = int | np.random.SeedSequence | Sequence[int]
@@ -41,6 +42,8 @@ class KitchenSpec:
     min_pots: int | None = None
     max_pots: int | None = None
     max_attempts: int = 2000
+    require_handoff: bool = False  # no soup without passing things over counters
+    require_roles: bool = False  # soup with some split of the seats into chefs and waiters
 
     def __post_init__(self) -> None:
         """Refuse what no kitchen can fulfil."""
@@ -107,7 +110,7 @@ def level_spec(level: KitchenSpec | str | int) -> KitchenSpec:
 
 def generate(spec: KitchenSpec | str | int, seed: Seed, num_agents: int = 2) -> Grid:
     """One random kitchen that obeys all ten rules; the same seed gives the same kitchen."""
-    grid, _ = draw_kitchen(level_spec(spec), _random(_seed_sequence(seed)), num_agents)
+    grid, _ = draw_kitchen(level_spec(spec), random_stream(_seed_sequence(seed)), num_agents)
     return grid
 
 
@@ -123,7 +126,7 @@ def generate_sequence(
     _check_seed(seed)
     kitchens: dict[Grid, None] = {}  # a dict keeps the order and finds duplicates fast
     for index in range(num):
-        rng = _random(np.random.SeedSequence(seed, spawn_key=(index,)))
+        rng = random_stream(np.random.SeedSequence(seed, spawn_key=(index,)))
         kitchens[_draw_new(spec, rng, num_agents, kitchens)] = None
     return list(kitchens)
 
@@ -151,7 +154,7 @@ def _check_seed(seed: int) -> None:
     _require(seed >= 0, f"seed is {seed}; it must be 0 or more")
 
 
-def _random(seed: np.random.SeedSequence) -> Random:
+def random_stream(seed: np.random.SeedSequence) -> Random:
     """A generator with small cost per number, seeded with 128 bits.
 
     Of its methods only random() is used here: it alone is promised to give the same numbers in
@@ -163,6 +166,10 @@ def _random(seed: np.random.SeedSequence) -> Random:
 
 def draw_kitchen(spec: KitchenSpec, rng: Random, num_agents: int) -> tuple[Grid, int]:
     """A valid kitchen from a running random stream, and how many attempts it took."""
+    _require(
+        num_agents > 1 or not (spec.require_handoff or spec.require_roles),
+        f"num_agents is {num_agents}; hand-offs and roles need at least 2",
+    )
     failures: Counter[str] = Counter()
     for attempt in range(1, spec.max_attempts + 1):
         try:
@@ -180,13 +187,14 @@ def _attempt(spec: KitchenSpec, rng: Random, num_agents: int) -> Grid:
     """Draw a kitchen once; GridError when it turns out invalid."""
     height = _between(rng, spec.min_side, spec.max_side)
     width = _between(rng, spec.min_side, spec.max_side)
-    inside = _inside(spec, rng, (height - 2) * (width - 2), num_agents)
+    inside = _inside(spec, rng, height - 2, width - 2, num_agents)
     wall = COUNTER * width
     rows = [f"{COUNTER}{''.join(row)}{COUNTER}" for row in _chunks(inside, width - 2)]
     grid = (wall, *rows, wall)
     validate(grid, num_agents)
     pruned = _prune(grid, survey(grid, num_agents))
     _check_counts(spec, pruned)
+    _check_teamwork(spec, pruned, num_agents)
     return pruned
 
 
@@ -194,16 +202,35 @@ def _chunks(tiles: list[str], size: int) -> list[list[str]]:
     return [tiles[begin : begin + size] for begin in range(0, len(tiles), size)]
 
 
-def _inside(spec: KitchenSpec, rng: Random, size: int, num_agents: int) -> list[str]:
+def _inside(spec: KitchenSpec, rng: Random, rows: int, columns: int, num_agents: int) -> list[str]:
     """The tiles within the border: stations, extra walls and starts on random tiles."""
-    placed = "".join(s * _between(rng, *spec.count_range(s)) for s in _STATIONS)
-    placed += COUNTER * (_target(spec, size) - len(placed)) + SEATS[:num_agents]
-    if len(placed) > size:
-        raise GridError("the inside has too few tiles", rule="room")
+    size, target = rows * columns, _target(spec, rows * columns)
     tiles = [FLOOR] * size
-    for symbol, position in zip(placed, _distinct(rng, size, len(placed)), strict=True):
+    if spec.require_handoff:
+        for position in _dividing_wall(rng, rows, columns):
+            tiles[position] = COUNTER
+    stations = "".join(s * _between(rng, *spec.count_range(s)) for s in _STATIONS)
+    needed = max(target, len(stations)) + num_agents
+    if needed > size:
+        raise GridError("the inside has too few tiles", rule="room")
+    order = _distinct(rng, size, size if spec.require_handoff else needed)
+    for symbol, position in zip(stations, order, strict=False):
+        tiles[position] = symbol
+    free = [position for position in order if tiles[position] == FLOOR]
+    others = COUNTER * (target - size + tiles.count(FLOOR)) + SEATS[:num_agents]
+    if len(others) > len(free):
+        raise GridError("the wall leaves too few tiles", rule="room")
+    for symbol, position in zip(others, free, strict=False):
         tiles[position] = symbol
     return tiles
+
+
+def _dividing_wall(rng: Random, rows: int, columns: int) -> range:
+    """A straight line of tiles with room on both sides: chance alone seldom parts the cooks."""
+    if rng.random() < 0.5:
+        row = _between(rng, 1, max(rows - 2, 1))
+        return range(row * columns, (row + 1) * columns)
+    return range(_between(rng, 1, max(columns - 2, 1)), rows * columns, columns)
 
 
 def _target(spec: KitchenSpec, size: int) -> int:
@@ -244,3 +271,11 @@ def _check_counts(spec: KitchenSpec, grid: Grid) -> None:
     for station in _STATIONS:
         if text.count(station) < spec.count_range(station)[0]:
             raise GridError(f"too few {station} are in reach of an agent", rule="count")
+
+
+def _check_teamwork(spec: KitchenSpec, grid: Grid, num_agents: int) -> None:
+    """What the spec asks of the cooks together."""
+    if spec.require_handoff and not needs_handoff(grid, num_agents):
+        raise GridError("soup can be served without a hand-off", rule="needed hand-off")
+    if spec.require_roles and not servable_roles(grid, num_agents):
+        raise GridError("no chefs and waiters can serve a soup", rule="roles")

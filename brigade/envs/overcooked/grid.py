@@ -91,7 +91,7 @@ def read_grid(path: str | Path, num_agents: int | None = None) -> Grid:
     """Read and fully validate a kitchen file; without `num_agents`, each digit in it is a seat."""
     try:
         grid = parse_grid(Path(path).read_text(encoding="utf-8"))
-        validate(grid, _count_seats(grid) if num_agents is None else num_agents)
+        validate(grid, count_seats(grid) if num_agents is None else num_agents)
     except GridError as error:
         raise GridError(f"{path}: {error}", error.rule, error.cell) from None
     return grid
@@ -102,7 +102,7 @@ def write_grid(path: str | Path, grid: Grid) -> None:
     Path(path).write_text(render_text(grid) + "\n", encoding="utf-8")
 
 
-def _count_seats(grid: Grid) -> int:
+def count_seats(grid: Grid) -> int:
     """How many different seats start in the kitchen, at least 1 so that R2 can ask for it."""
     return max(1, len(set(SEATS) & set("".join(grid))))
 

@@ -1,10 +1,13 @@
-"""What a cook sees: the whole kitchen as `uint8` planes, its own place and facing first.
+"""What a cook sees: the kitchen as `uint8` planes, its own place and facing first.
 
 Channels for n seats: own position, others' positions, four for own facing (up, down, right,
 left), four for each other seat in seat order, then the sixteen shared ones of `SHARED_CHANNELS`.
+With a window, every channel is zero on the tiles outside it.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +18,7 @@ from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task
 from brigade.envs.overcooked.things import (
     COUNTER,
+    DOWN,
     FLOOR,
     NOTHING,
     ONION,
@@ -22,10 +26,12 @@ from brigade.envs.overcooked.things import (
     PLATE,
     PLATE_PILE,
     POT,
+    RIGHT,
     SERVING,
     SOUP,
     TOMATO,
     TOMATO_PILE,
+    UP,
     onions,
     tomatoes,
 )
@@ -50,21 +56,40 @@ SHARED_CHANNELS = (
 )
 URGENT_STEPS = 40
 
+Window = tuple[int, int, int]  # tiles forward, to each side, behind
+Sight = Literal["full"] | Window
+
 
 def num_channels(num_agents: int) -> int:
     """18 + 4n: two positions, four facings per seat, sixteen shared."""
     return 2 + 4 * num_agents + len(SHARED_CHANNELS)
 
 
-def observe(state: State, task: Task, horizon: int) -> Array:
+def observe(state: State, task: Task, horizon: int, view: Sight = "full") -> Array:
     """[seats, height, width, channels] uint8."""
     height, width = task.tile.shape
     stands = state.cell[:, None] == jnp.arange(height * width)  # [seats, cells]
     shared = shared_planes(state, task, stands, horizon)
     views = [jnp.stack(own_planes(state, stands, seat) + shared) for seat in range(len(stands))]
+    if view != "full":
+        seen = in_sight(state, task, view).astype(jnp.uint8)
+        views = [planes * seen[seat] for seat, planes in enumerate(views)]
     # Plane by plane first, then turned: neighbouring GPU threads then compute the same plane.
     planes = jax.lax.optimization_barrier(jnp.stack(views))
     return planes.swapaxes(1, 2).reshape(len(stands), height, width, -1)
+
+
+def in_sight(state: State, task: Task, window: Window) -> Array:
+    """[seats, cells] bool: the tiles within a window that turns with the cook."""
+    forward, sides, behind = window
+    height, width = task.tile.shape
+    cells, own = jnp.arange(height * width), state.cell[:, None]
+    down, right = cells // width - own // width, cells % width - own % width
+    facing = state.facing[:, None]
+    upright = (facing == UP) | (facing == DOWN)
+    along, aside = jnp.where(upright, down, right), jnp.where(upright, right, down)
+    ahead = jnp.where((facing == DOWN) | (facing == RIGHT), along, -along)
+    return (-behind <= ahead) & (ahead <= forward) & (jnp.abs(aside) <= sides)
 
 
 def own_planes(state: State, stands: Array, seat: int) -> list[Array]:
@@ -112,10 +137,11 @@ def shared_planes(state: State, task: Task, stands: Array, horizon: int) -> list
     return [plane.astype(jnp.uint8) for plane in planes]
 
 
-def changing_entries(task: Task) -> int:
+def changing_entries(task: Task, view: Sight = "full") -> int:
     """How many entries of an observation can change in a kitchen, or in the worst of many.
 
     Cooks and what they hold are on floor; things lie on counters beside it; pots beside it cook.
+    With a window, what stands still comes and goes as well.
     """
     tile = np.asarray(task.tile)
     seats = task.start.shape[-1]
@@ -136,4 +162,6 @@ def changing_entries(task: Task) -> int:
     entries += count(beside & (tile == COUNTER)) * (1 + of_things)
     entries += count(beside & (tile == POT)) * of_pots
     entries += tile.shape[-2] * tile.shape[-1]  # urgency, everywhere
+    if view != "full":
+        entries += count((tile != FLOOR) & ~(beside & (tile == COUNTER)))  # the kind of tile
     return int(entries.max())

@@ -30,7 +30,8 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
     if tile.ndim != 2 or np.ndim(state.cell) != 1:
         raise ValueError("render draws one kitchen; take one of a batch, or use render_states")
     cook_time, width = int(task.cook_time), tile.shape[1]
-    image = background(tile.tobytes(), width, tile_px).copy()
+    wet = np.asarray(task.slippery).tobytes()
+    image = background(tile.tobytes(), wet, width, tile_px).copy()
 
     def put(sprite: Image.Image, x: int, y: int) -> None:
         image.paste(sprite, (x * tile_px, y * tile_px), sprite)
@@ -51,13 +52,16 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def background(tiles: bytes, width: int, tile_px: int) -> Image.Image:
+def background(tiles: bytes, wet: bytes, width: int, tile_px: int) -> Image.Image:
     """The kitchen without anything that changes: hand out copies only."""
     tile = np.frombuffer(tiles, np.uint8).reshape(-1, width)
+    slippery = np.frombuffer(wet, bool).reshape(-1, width)
     image = Image.new("RGB", (width * tile_px, tile.shape[0] * tile_px))
     for (row, column), kind in np.ndenumerate(tile):
         place = (column * tile_px, row * tile_px)
-        image.paste(sprites.tile_sprite(int(kind), (row + column) % 2, tile_px), place)
+        is_wet = bool(slippery[row, column])
+        shade = (row + column) % 2
+        image.paste(sprites.tile_sprite(int(kind), shade, tile_px, is_wet), place)
         if kind == FLOOR and row > 0 and tile[row - 1, column] != FLOOR:
             shadow = sprites.shadow_sprite(tile_px)
             image.paste(shadow, place, shadow)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 from operator import or_
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +20,9 @@ from flax import struct
 from brigade.core import Array
 from brigade.envs.overcooked.tasks import Task
 from brigade.envs.overcooked.things import (
+    CHEF,
     COUNTER,
     FLOOR,
-    INGREDIENTS_PER_SOUP,
     INTERACT,
     NOTHING,
     ONE_ONION,
@@ -36,6 +37,7 @@ from brigade.envs.overcooked.things import (
     STAY,
     TOMATO,
     TOMATO_PILE,
+    WAITER,
     onions,
     tomatoes,
 )
@@ -78,6 +80,7 @@ class State(struct.PyTreeNode):
     tick: Array  # [cells] uint8: steps the pot has cooked, 0 while it is not full
     time: Array  # int32: steps played
     soups: Array  # int32: soups served
+    last_action: Any = None  # [seats] int32, -1 before the first; only where actions are sticky
 
 
 class Outcome(struct.PyTreeNode):
@@ -121,9 +124,9 @@ def start(task: Task, facing: Array) -> State:
     return State(task.start, facing, held, nothing, nothing, nothing, zero, zero)
 
 
-def step(state: State, action: Array, task: Task) -> tuple[State, Outcome]:
-    """Play one joint action [seats]."""
-    acted, interactions = interact_in_seat_order(state, action, task)
+def step(state: State, action: Array, task: Task, roles: bool = False) -> tuple[State, Outcome]:
+    """Play one joint action [seats]; with `roles`, chefs take no plates and waiters no food."""
+    acted, interactions = interact_in_seat_order(state, action, task, roles)
     cell, facing = move(state.cell, state.facing, action, task)
     deliveries = jnp.stack([did.delivers for did in interactions])
     after = acted.replace(
@@ -138,7 +141,7 @@ def step(state: State, action: Array, task: Task) -> tuple[State, Outcome]:
 
 
 def interact_in_seat_order(
-    state: State, action: Array, task: Task
+    state: State, action: Array, task: Task, roles: bool
 ) -> tuple[State, list[Interaction]]:
     """A later seat meets what an earlier one left. Facing is as it was before the step.
 
@@ -156,7 +159,9 @@ def interact_in_seat_order(
         here = as_left_by_earlier_seats(found, faced, left, seat)
         plates_held = sum((thing == PLATE).astype(jnp.int32) for thing in held)
         plate_wanted = (plates_held < pots_in_use) & (plates_lying == 0)
-        did = interact(tile[seat], hand, here, action[seat] == INTERACT, plate_wanted, task)
+        role = task.role[seat] if roles else None
+        acts = action[seat] == INTERACT
+        did = interact(tile[seat], hand, here, acts, plate_wanted, role, task)
         held[seat], after = hand_and_tile_after(hand, here, did)
         plates_lying += (after.lying == PLATE).astype(jnp.int32) - (here.lying == PLATE)
         left.append(after)
@@ -174,25 +179,32 @@ def as_left_by_earlier_seats(found: Faced, faced: Array, left: list[Faced], seat
 
 
 def interact(
-    tile: Array, hand: Array, here: Faced, acts: Array, plate_wanted: Array, task: Task
+    tile: Array,
+    hand: Array,
+    here: Faced,
+    acts: Array,
+    plate_wanted: Array,
+    role: Array | None,
+    task: Task,
 ) -> Interaction:
     """What a seat does to the tile it faces, given what it holds and what is there."""
     empty_handed = hand == NOTHING
+    can_take = empty_handed if role is None else empty_handed & ~is_barred(role, tile, here.lying)
     has_ingredient = (hand == ONION) | (hand == TOMATO)
-    has_room = onions(here.contents) + tomatoes(here.contents) < INGREDIENTS_PER_SOUP
+    has_room = onions(here.contents) + tomatoes(here.contents) < task.pot_size
     is_ready = (here.tick > 0) & (here.tick == task.cook_time)
 
     at_counter, at_pot = acts & (tile == COUNTER), acts & (tile == POT)
     at_serving = acts & (tile == SERVING)
     at_pile = acts & ((tile == ONION_PILE) | (tile == TOMATO_PILE) | (tile == PLATE_PILE))
     puts_on_counter = at_counter & ~empty_handed & (here.lying == NOTHING)
-    takes_from_counter = at_counter & empty_handed & (here.lying != NOTHING)
-    takes_plate = acts & empty_handed & (tile == PLATE_PILE)
+    takes_from_counter = at_counter & can_take & (here.lying != NOTHING)
+    takes_plate = acts & can_take & (tile == PLATE_PILE)
     return Interaction(
         puts_on_counter=puts_on_counter,
         takes_from_counter=takes_from_counter,
-        takes_onion=acts & empty_handed & (tile == ONION_PILE),
-        takes_tomato=acts & empty_handed & (tile == TOMATO_PILE),
+        takes_onion=acts & can_take & (tile == ONION_PILE),
+        takes_tomato=acts & can_take & (tile == TOMATO_PILE),
         takes_plate=takes_plate,
         useful_plate=takes_plate & plate_wanted,
         fills_pot=at_pot & has_ingredient & has_room,
@@ -200,10 +212,17 @@ def interact(
         delivers=at_serving & (hand >= SOUP),
         finds_counter_idle=at_counter & ~puts_on_counter & ~takes_from_counter,
         finds_nothing=(acts & (tile == FLOOR))
-        | (at_pile & ~empty_handed)
+        | (at_pile & ~can_take)
         | ((at_pot | at_serving) & empty_handed),
         thing=jnp.where(puts_on_counter, hand, here.lying),
     )
+
+
+def is_barred(role: Array, tile: Array, lying: Array) -> Array:
+    """Whether a role may not take what a tile offers: no plates for chefs, no food for waiters."""
+    plate = (tile == PLATE_PILE) | (lying == PLATE)
+    food = (tile == ONION_PILE) | (tile == TOMATO_PILE) | (lying == ONION) | (lying == TOMATO)
+    return ((role == CHEF) & plate) | ((role == WAITER) & food)
 
 
 def hand_and_tile_after(hand: Array, here: Faced, did: Interaction) -> tuple[Array, Faced]:
@@ -278,7 +297,7 @@ def any_of(conditions: Iterable[Array]) -> Array:
 
 def cook(pot: Array, tick: Array, task: Task) -> Array:
     """A full pot cooks, from the very step that filled it, until its soup is ready."""
-    is_full = onions(pot) + tomatoes(pot) == INGREDIENTS_PER_SOUP
+    is_full = onions(pot) + tomatoes(pot) == task.pot_size
     return jnp.where(is_full & (tick < task.cook_time), tick + 1, tick).astype(jnp.uint8)
 
 

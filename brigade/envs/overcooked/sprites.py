@@ -45,6 +45,7 @@ HANDS = {UP: (0.5, 0.18), DOWN: (0.5, 0.81), RIGHT: (0.8, 0.72), LEFT: (0.2, 0.7
 INK, WHITE = (46, 40, 38), (255, 255, 255)
 SHADOW, CAST_SHADOW = (60, 45, 30, 70), (90, 70, 50, 60)
 FLOORS = ((240, 237, 230), (234, 230, 222))
+WET_FLOORS = ((204, 226, 240), (196, 219, 235))
 WOOD, WOOD_LIGHT, WOOD_DARK = (201, 158, 107), (224, 188, 142), (158, 115, 70)
 WOOD_GRAIN, WOOD_SHADOW = (190, 146, 95), (150, 110, 68)
 CRATE, CRATE_LIGHT, CRATE_INSIDE = (140, 96, 54), (172, 124, 76), (78, 52, 32)
@@ -62,7 +63,6 @@ GREEN, GREEN_LIGHT, GREEN_DARK = (64, 150, 92), (104, 186, 128), (38, 104, 62)
 HAT_LINE, HAT_FOLD = (92, 94, 104), (196, 200, 210)
 PROGRESS, READY = (255, 196, 60), (92, 224, 110)
 
-CORNERS = (90, 210, 330)  # where the three ingredients of a soup are, in degrees
 OVERSAMPLING = 8  # what is drawn large and shrunk has smooth edges
 MIN_PX_FOR_NUMBER = 24  # below that, digits are only noise
 
@@ -170,7 +170,7 @@ def draw_soup(c: Canvas, x: float, y: float, r: float, contents: int) -> None:
     c.disc(x, y, 0.76 * r, soup_colour(contents), _mixed(soup_colour(contents), INK, 0.35))
     bits: list[Colour] = [ONION_BIT] * onions(contents)
     bits += [TOMATO_BIT] * tomatoes(contents)
-    for angle, bit in zip(CORNERS, bits, strict=False):
+    for angle, bit in zip(corners(len(bits)), bits, strict=True):
         c.disc(x + 0.34 * r * _cos(angle), y - 0.34 * r * _sin(angle), 0.17 * r, bit)
 
 
@@ -194,6 +194,11 @@ def draw_lying(c: Canvas, thing: int) -> None:
     draw_thing(c, thing, 0.49, 0.48, 0.3)
 
 
+def corners(count: int) -> list[float]:
+    """Where the ingredients of a soup are, in degrees; there is always room for three."""
+    return [90 + 360 / max(count, 3) * place for place in range(count)]
+
+
 def soup_colour(contents: int) -> Colour:
     """Between golden and red, by the share of tomatoes."""
     total = max(onions(contents) + tomatoes(contents), 1)
@@ -203,9 +208,12 @@ def soup_colour(contents: int) -> Colour:
 # Tiles: the whole canvas.
 
 
-def draw_floor(c: Canvas, shade: int = 0) -> None:
-    """One square of a faint chequerboard."""
-    c.box(0, 0, 1, 1, FLOORS[shade])
+def draw_floor(c: Canvas, shade: int = 0, wet: bool = False) -> None:
+    """One square of a faint chequerboard; a wet one shines."""
+    c.box(0, 0, 1, 1, (WET_FLOORS if wet else FLOORS)[shade])
+    if wet:
+        for x, y in ((0.2, 0.4), (0.55, 0.75)):
+            c.stroke([(x, y), (x + 0.25, y - 0.2)], WHITE, 0.05)
 
 
 def _draw_block(c: Canvas, top: Colour, light: Colour, dark: Colour) -> None:
@@ -284,7 +292,7 @@ def _draw_filling(c: Canvas, contents: int, tick: int, cook_time: int) -> None:
     c.disc(0.5, 0.5, 0.34, IRON_INSIDE)
     c.disc(0.5, 0.54, 0.28, IRON_BOTTOM)  # the bottom, so that it looks hollow
     inside = [draw_onion] * onions(contents) + [draw_tomato] * tomatoes(contents)
-    for angle, draw in zip(CORNERS, inside, strict=False):
+    for angle, draw in zip(corners(len(inside)), inside, strict=True):
         draw(c, 0.5 + 0.17 * _cos(angle), 0.5 - 0.17 * _sin(angle), 0.145)
 
 
@@ -340,9 +348,10 @@ def _draw_hat(c: Canvas, x: float, y: float) -> None:
 
 
 @cache
-def tile_sprite(tile: int, shade: int, px: int) -> Image.Image:
-    """A tile; `shade` is 0 or 1 and matters to floors only."""
-    return _drawn(px, partial(draw_floor, shade=shade) if tile == FLOOR else DRAW_TILE[tile])
+def tile_sprite(tile: int, shade: int, px: int, wet: bool = False) -> Image.Image:
+    """A tile; `shade`, which is 0 or 1, and `wet` matter to floors only."""
+    floor = partial(draw_floor, shade=shade, wet=wet)
+    return _drawn(px, floor if tile == FLOOR else DRAW_TILE[tile])
 
 
 @cache

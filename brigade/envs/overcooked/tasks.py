@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
 from brigade.core import Array, TaskSequence
-from brigade.envs.overcooked.grid import Grid, GridError, check_shape, parse_grid, starts
+from brigade.core.checks import within
+from brigade.envs.overcooked.grid import (
+    Cell,
+    Grid,
+    GridError,
+    check_shape,
+    parse_grid,
+    starts,
+    survey,
+)
 from brigade.envs.overcooked.solve import cycle_time
-from brigade.envs.overcooked.things import COOK_TIME, COUNTER, FLOOR, TILE_OF_SYMBOL
+from brigade.envs.overcooked.things import (
+    ANY,
+    COOK_TIME,
+    COUNTER,
+    FLOOR,
+    MAX_POT_SIZE,
+    POT_SIZE,
+    TILE_OF_SYMBOL,
+    WAITER,
+)
 
 NEVER = 2**30  # the cycle time of a kitchen where no soup can be served
 
@@ -21,6 +39,10 @@ class Task(struct.PyTreeNode):
 
     tile: Array  # [height, width] uint8
     start: Array  # [seats] int32 cells
+    region: Array  # [height, width] uint8: rooms where cooks start, from 1; 0 everywhere else
+    slippery: Array  # [height, width] bool
+    role: Array  # [seats] int8: ANY, CHEF or WAITER
+    pot_size: Array  # uint8: ingredients of a soup
     cook_time: Array  # uint8
     cycle_time: Array  # int32: steps one good cook needs per soup; scores are divided by it
     id: Array  # int32: which task of a sequence this is
@@ -32,19 +54,65 @@ def task_from_grid(
     num_agents: int = 2,
     height: int | None = None,
     width: int | None = None,
+    cook_time: int = COOK_TIME,
+    pot_size: int = POT_SIZE,
+    roles: Sequence[int] | None = None,
+    slippery: Collection[Cell] = (),
 ) -> Task:
-    """Read a grid into a Task, padded with counters on the right and below to the given size."""
+    """Read a grid into a Task, padded with counters on the right and below to the given size.
+
+    `roles` has one of ANY, CHEF and WAITER per seat; `slippery` are (row, column) from 0.
+    """
     grid = parse_grid(rows)
     check_shape(grid, num_agents)
+    within("pot_size", pot_size, 1, MAX_POT_SIZE)
+    within("cook_time", cook_time, 1, 255)
     tile = padded_tiles(grid, height or len(grid), width or len(grid[0]))
     cells = [row * tile.shape[1] + column for row, column in starts(grid, num_agents)]
     return Task(
         tile=jnp.asarray(tile),
         start=jnp.asarray(cells, jnp.int32),
-        cook_time=jnp.uint8(COOK_TIME),
-        cycle_time=jnp.int32(cycle_time(grid, num_agents) or NEVER),
+        region=jnp.asarray(regions(grid, num_agents, tile)),
+        slippery=jnp.asarray(marked(slippery, tile)),
+        role=jnp.asarray(checked_roles(roles, num_agents), jnp.int8),
+        pot_size=jnp.uint8(pot_size),
+        cook_time=jnp.uint8(cook_time),
+        cycle_time=jnp.int32(cycle_time(grid, num_agents, cook_time, pot_size) or NEVER),
         id=jnp.int32(0),
     )
+
+
+def regions(grid: Grid, num_agents: int, tile: np.ndarray) -> np.ndarray:
+    """Number the rooms where cooks start, from 1; every other tile is 0."""
+    kitchen = survey(grid, num_agents)
+    numbers = np.zeros_like(tile)
+    for number, region in enumerate(dict.fromkeys(kitchen.regions), 1):
+        for row, column in np.argwhere(tile == FLOOR):
+            if region >> int(row * kitchen.stride + column) & 1:
+                numbers[row, column] = number
+    return numbers
+
+
+def marked(cells: Collection[Cell], tile: np.ndarray) -> np.ndarray:
+    """[height, width] bool: true on the given floor cells."""
+    mask = np.zeros(tile.shape, bool)
+    for row, column in cells:
+        inside = 0 <= row < tile.shape[0] and 0 <= column < tile.shape[1]
+        if not inside or tile[row, column] != FLOOR:
+            raise ValueError(f"slippery: row {row + 1}, column {column + 1} is no floor tile")
+        mask[row, column] = True
+    return mask
+
+
+def checked_roles(roles: Sequence[int] | None, num_agents: int) -> Sequence[int]:
+    """One role per seat; without roles everybody may take anything."""
+    if roles is None:
+        return [ANY] * num_agents
+    if len(roles) != num_agents or not all(ANY <= role <= WAITER for role in roles):
+        raise ValueError(
+            f"roles is {tuple(roles)}; give {num_agents}, each 0 (any), 1 (chef) or 2 (waiter)"
+        )
+    return roles
 
 
 def padded_tiles(grid: Grid, height: int, width: int) -> np.ndarray:

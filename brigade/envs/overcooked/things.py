@@ -19,10 +19,13 @@ TILE_OF_SYMBOL = {
 # Things that are held or lie on a counter. A plated soup is SOUP plus what is in it.
 NOTHING, ONION, TOMATO, PLATE, SOUP = 0, 1, 2, 3, 64
 
-# A soup's contents in one byte, in a pot or on a plate: onions + 8 * tomatoes.
+# A soup's contents in one byte, in a pot or on a plate: onions + 8 * tomatoes, up to 7 of each.
 ONE_ONION, ONE_TOMATO = 1, 8
-INGREDIENTS_PER_SOUP = 3
+POT_SIZE, MAX_POT_SIZE = 3, 5  # ingredients of a soup
 COOK_TIME = 20
+
+# What a seat may take: anything, no plates, no ingredients.
+ANY, CHEF, WAITER = range(3)
 
 ACTIONS = ("up", "down", "right", "left", "stay", "interact")
 UP, DOWN, RIGHT, LEFT, STAY, INTERACT = range(6)

@@ -1,0 +1,154 @@
+"""JaxNav as an environment: the rules behind the protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from brigade.core import Array, Key, TaskSequence, TimeStep, View
+from brigade.core.checks import at_least
+from brigade.envs.jaxnav import rules
+from brigade.envs.jaxnav.lidar import lidar
+from brigade.envs.jaxnav.maps import MapSpec, Task, check_size, sequence
+from brigade.envs.jaxnav.rules import (
+    ACTIONS,
+    EVENTS,
+    STANDARD_REWARDS,
+    STANDARD_ROBOT,
+    Rewards,
+    Robot,
+    State,
+)
+
+OTHER_INPUTS = 5  # beside the lidar: two speeds, goal distance and angle, the reward mix
+
+
+@dataclass(frozen=True)
+class JaxNav:
+    """Robots on a map of `height` x `width` cells; which map it is, the task says."""
+
+    num_agents: int = 2
+    height: int = 7
+    width: int = 7
+    horizon: int = 500
+    actions: Literal["discrete", "continuous"] = "discrete"
+    robot: Robot = STANDARD_ROBOT
+    rewards: Rewards = STANDARD_REWARDS
+
+    events = EVENTS  # what `info["events"]` [seats, kinds] tells of
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_agents <= 4:
+            raise ValueError(f"num_agents is {self.num_agents}; a map is for 1 to 4 robots")
+        if self.actions not in ("discrete", "continuous"):
+            raise ValueError(f"actions is {self.actions!r}; use 'discrete' or 'continuous'")
+        at_least("horizon", self.horizon, 1)
+        check_size(self.height, self.width)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are [seats, num_actions] numbers from -1 to 1."""
+        return self.actions == "continuous"
+
+    @property
+    def num_actions(self) -> int:
+        """Discrete actions, or components of a continuous one."""
+        return 2 if self.continuous else len(ACTIONS)
+
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """One number per beam, and five more."""
+        return (self.robot.beams + OTHER_INPUTS,)
+
+    def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
+        """Everyone stands at the task's start. There is no chance in JaxNav: `key` is unused."""
+        self._check_fit(task)
+        state = rules.start(task)
+        shape = (self.num_agents, 2) if self.continuous else (self.num_agents,)
+        action = jnp.full(shape, -1, jnp.float32 if self.continuous else jnp.int32)
+        events = jnp.zeros((self.num_agents, len(EVENTS)), bool)
+        reward = jnp.zeros(self.num_agents, jnp.float32)
+        return state, self._time_step(state, task, action, reward, events, self._lidar(state, task))
+
+    def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]:
+        """Play one joint action [seats], or [seats, 2] if actions are continuous."""
+        if self.continuous:
+            action = action.astype(jnp.float32)
+            command = rules.continuous_command(action, self.robot)
+        else:
+            action = action.astype(jnp.int32)
+            command = rules.discrete_command(action)
+        after, events = rules.step(state, command, task, self.robot)
+        seen = self._lidar(after, task)
+        reward = rules.reward(state, after, events, seen.min(-1), task, self.robot, self.rewards)
+        return after, self._time_step(after, task, action, reward, events, seen)
+
+    def _check_fit(self, task: Task) -> None:
+        wanted = (self.height, self.width, self.num_agents)
+        if (*task.walls.shape, task.start.shape[0]) != wanted:
+            raise ValueError(
+                f"the task is a map of {task.walls.shape} cells for {task.start.shape[0]}, the "
+                f"environment one of {wanted[:2]} for {wanted[2]}; give both the same"
+            )
+
+    def _lidar(self, state: State, task: Task) -> Array:
+        robot = self.robot
+        return lidar(
+            state.place, state.heading, task.walls, robot.radius, robot.beams, robot.lidar_range
+        )
+
+    def _observe(self, state: State, task: Task, seen: Array) -> Array:
+        """[seats, beams + 5] f32, every entry of the order of 1."""
+        robot = self.robot
+        to_goal = task.goal - state.place
+        distance = jnp.minimum(rules.distances(state.place, task.goal), robot.lidar_range)
+        angle = rules.wrap(jnp.arctan2(to_goal[:, 1], to_goal[:, 0]) - state.heading)
+        others = [
+            state.speed[:, 0] / robot.max_speed - 0.5,
+            state.speed[:, 1] / robot.max_turning,
+            distance / robot.lidar_range - 0.5,
+            angle / np.pi,
+            jnp.full(self.num_agents, self.rewards.own_share - 0.5),
+        ]
+        return jnp.concatenate(
+            [seen / robot.lidar_range - 0.5, jnp.stack(others, axis=-1)], axis=-1
+        )
+
+    def _time_step(
+        self, state: State, task: Task, action: Array, reward: Array, events: Array, seen: Array
+    ) -> TimeStep:
+        seats = (self.num_agents,)
+        view = View(
+            obs=self._observe(state, task, seen),
+            avail=jnp.ones((*seats, self.num_actions), bool),
+            prev_action=action,
+            prev_reward=reward,
+            first=jnp.broadcast_to(state.time == 0, seats),
+            active=~state.done,
+            task_id=jnp.broadcast_to(task.id, seats),
+            state=state,
+        )
+        info = {"events": events, "score": state.reached.mean(dtype=jnp.float32)}
+        over = state.done.all()
+        return TimeStep(view, reward, over, ~over & (state.time >= self.horizon), info)
+
+    def picture(self, task: Task) -> np.ndarray:
+        """RGB of a map with everyone at their start."""
+        from brigade.envs.jaxnav.render import render
+
+        return render(rules.start(task), task, self.robot)
+
+    def frames(self, states: State, task: Task) -> list[np.ndarray]:
+        """RGB pictures of a game, `states` with leaves [moments, ...]."""
+        from brigade.envs.jaxnav.render import render_states
+
+        return render_states(states, task, self.robot)
+
+    @classmethod
+    def example(cls) -> tuple[JaxNav, TaskSequence]:
+        """A small instance for contract tests and documents."""
+        env = cls(height=6, width=5, horizon=20)
+        return env, sequence(0, 3, 2000, MapSpec(height=6, width=5, fill=0.2))

@@ -1,0 +1,210 @@
+"""A map as data: the Task pytree, made from arrays or drawn at random."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from brigade.core import Array, TaskSequence
+from brigade.core.checks import at_least
+
+MAX_SIDE = 32  # a row of a map is one 32-bit number to the lidar
+MIN_WAY = 2  # steps from a start to its goal; from the next cell it would be half reached
+NEIGHBOURS = ((0, 1), (1, 0), (0, -1), (-1, 0))
+
+Cell = tuple[int, int]  # row, column
+
+
+class Task(struct.PyTreeNode):
+    """One map. The same shapes for every map of a sequence. Cells are squares of 1 m.
+
+    Cell [row, column] covers y from `row` to `row + 1` and x from `column` to `column + 1`.
+    """
+
+    walls: Array  # [height, width] uint8: 1 is wall; the rim is wall everywhere
+    start: Array  # [robots, 3] f32: x, y and heading
+    goal: Array  # [robots, 2] f32: x, y
+    id: Array  # int32: which task of a sequence this is
+
+
+def check_size(height: int, width: int) -> None:
+    """Refuse sizes the lidar cannot read."""
+    if not 3 <= min(height, width) <= max(height, width) <= MAX_SIDE:
+        raise ValueError(f"the map is {height} x {width}; sides are from 3 to {MAX_SIDE} cells")
+
+
+@dataclass(frozen=True)
+class MapSpec:
+    """What to draw: the size with the rim, the share of inner cells that are wall, the robots."""
+
+    height: int = 7
+    width: int = 7
+    fill: float = 0.3
+    num_agents: int = 2
+    max_attempts: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_size(self.height, self.width)
+        for name in ("num_agents", "max_attempts"):
+            at_least(name, getattr(self, name), 1)
+        if not 0.0 <= self.fill < 1.0:
+            raise ValueError(f"fill is {self.fill}; it must be at least 0 and below 1")
+        inner = (self.height - 2) * (self.width - 2)
+        if inner - self.num_walls < 2 * self.num_agents:
+            raise ValueError(
+                f"{inner} inner cells with {self.num_walls} walls have no room for the starts and "
+                f"goals of {self.num_agents} robots; lower fill or make the map larger"
+            )
+
+    @property
+    def num_walls(self) -> int:
+        """Inner cells that are wall; rounded first, as .07 * 100 is more than 7."""
+        return math.floor(round(self.fill * (self.height - 2) * (self.width - 2), 9))
+
+
+PAPER_MAPS = MapSpec()  # MEAL, appendix K
+
+
+class GenerationError(RuntimeError):
+    """No valid map was found within the allowed attempts."""
+
+
+def make_task(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: float = 0.3) -> Task:
+    """A map of one's own: walls [height, width], starts [robots, 3], goals [robots, 2]."""
+    walls = np.asarray(walls, np.uint8)
+    start, goal = np.asarray(start, np.float32), np.asarray(goal, np.float32)
+    if walls.ndim != 2 or start.ndim != 2 or goal.shape != (len(start), 2) or start.shape[1] != 3:
+        raise ValueError(
+            f"walls {walls.shape}, start {start.shape} and goal {goal.shape} are not [height, "
+            "width], [robots, 3] and [robots, 2]"
+        )
+    check_size(*walls.shape)
+    if not (walls[[0, -1]].all() and walls[:, [0, -1]].all()):
+        raise ValueError("the rim of the map has a gap; every cell of it must be wall")
+    for robot, (x, y) in enumerate(start[:, :2]):
+        if clearance(walls, x, y) <= radius:
+            raise ValueError(f"robot {robot} starts in a wall at x {x:g}, y {y:g}; move it away")
+    for robot, (x, y) in enumerate(goal):
+        if clearance(walls, x, y) <= radius:
+            raise ValueError(f"goal {robot} is in a wall at x {x:g}, y {y:g}; move it away")
+    for one, other in itertools.combinations(range(len(start)), 2):
+        if np.hypot(*(start[one] - start[other])[:2]) <= 2 * radius:
+            raise ValueError(f"robots {one} and {other} start on each other; move one of them")
+    return Task(jnp.asarray(walls), jnp.asarray(start), jnp.asarray(goal), jnp.int32(0))
+
+
+def clearance(walls: np.ndarray, x: float, y: float) -> float:
+    """The distance from a point to the nearest wall."""
+    rows, columns = np.nonzero(walls)
+    dx = np.maximum(np.abs(columns + 0.5 - x) - 0.5, 0.0)
+    dy = np.maximum(np.abs(rows + 0.5 - y) - 0.5, 0.0)
+    return float(np.hypot(dx, dy).min())
+
+
+def sequence(seed: int, num_tasks: int, steps: int, spec: MapSpec = PAPER_MAPS) -> TaskSequence:
+    """Different random maps; a longer sequence of the same seed begins with the same ones."""
+    at_least("seed", seed, 0)
+    known: set[bytes] = set()
+    tasks = []
+    for index in range(num_tasks):
+        task = _draw_new(spec, _random(seed, index), known)
+        known.add(np.asarray(task.walls).tobytes())
+        tasks.append(task)
+    names = [f"map {number}" for number in range(1, num_tasks + 1)]
+    return TaskSequence.from_tasks(tasks, names, steps)
+
+
+def generate(spec: MapSpec, seed: int) -> Task:
+    """One random map; the same seed gives the same map."""
+    at_least("seed", seed, 0)
+    return _draw_new(spec, _random(seed, 0), set())
+
+
+def _random(seed: int, index: int) -> np.random.RandomState:
+    """A stream of its own for every map. RandomState: numpy promises never to change its draws."""
+    return np.random.RandomState(
+        np.random.MT19937(np.random.SeedSequence(seed, spawn_key=(index,)))
+    )
+
+
+def _draw_new(spec: MapSpec, rng: np.random.RandomState, known: Set[bytes]) -> Task:
+    for _ in range(spec.max_attempts):
+        walls, starts, goals = _draw(spec, rng)
+        if walls.tobytes() not in known and can_take_turns(walls, starts, goals):
+            heading = rng.uniform(-math.pi, math.pi, (spec.num_agents, 1))
+            return make_task(walls, np.hstack([_centres(starts), heading]), _centres(goals))
+    raise GenerationError(
+        f"no new map in {spec.max_attempts} attempts with {spec} beside {len(known)} others; "
+        "lower fill, make the map larger or ask for fewer"
+    )
+
+
+def _draw(
+    spec: MapSpec, rng: np.random.RandomState
+) -> tuple[np.ndarray, tuple[Cell, ...], tuple[Cell, ...]]:
+    """Walls, starts and goals on inner cells of their own, valid or not."""
+    inner = list(itertools.product(range(1, spec.height - 1), range(1, spec.width - 1)))
+    cells = iter([inner[number] for number in rng.permutation(len(inner))])
+    walls = np.ones((spec.height, spec.width), np.uint8)
+    walls[1:-1, 1:-1] = 0
+    for row, column in itertools.islice(cells, spec.num_walls):
+        walls[row, column] = 1
+    starts = tuple(itertools.islice(cells, spec.num_agents))
+    return walls, starts, tuple(itertools.islice(cells, spec.num_agents))
+
+
+def _centres(cells: tuple[Cell, ...]) -> np.ndarray:
+    """[cells, 2]: x and y."""
+    return np.array([(column + 0.5, row + 0.5) for row, column in cells])
+
+
+def can_take_turns(walls: np.ndarray, starts: tuple[Cell, ...], goals: tuple[Cell, ...]) -> bool:
+    """Whether the robots could go one after another, in some order, around those who stand."""
+    ways = [way(walls, a, b, frozenset()) for a, b in zip(starts, goals, strict=True)]
+    if min(map(len, ways)) <= MIN_WAY:
+        return False
+    orders = itertools.permutations(range(len(starts)))
+    return any(_turns_are_free(walls, starts, goals, order) for order in orders)
+
+
+def _turns_are_free(
+    walls: np.ndarray, starts: tuple[Cell, ...], goals: tuple[Cell, ...], order: tuple[int, ...]
+) -> bool:
+    standing = set(starts)
+    for robot in order:
+        standing.remove(starts[robot])
+        cells = way(walls, starts[robot], goals[robot], standing)
+        if not cells:
+            return False
+        # It stops where its goal begins to count: on the border of the last two cells.
+        standing.update(cells[-2:])
+    return True
+
+
+def way(walls: np.ndarray, start: Cell, goal: Cell, blocked: Set[Cell]) -> list[Cell]:
+    """The cells of a shortest way, sideways only, from start to goal; none if there is no way."""
+    before: dict[Cell, Cell] = {start: start}
+    queue = deque([start])
+    while queue and goal not in before:
+        cell = queue.popleft()
+        for beside in _beside(cell):
+            if not walls[beside] and beside not in blocked and beside not in before:
+                before[beside] = cell
+                queue.append(beside)
+    if goal not in before:
+        return []
+    cells = [goal]
+    while cells[-1] != start:
+        cells.append(before[cells[-1]])
+    return cells[::-1]
+
+
+def _beside(cell: Cell) -> Iterator[Cell]:
+    return ((cell[0] + down, cell[1] + right) for down, right in NEIGHBOURS)

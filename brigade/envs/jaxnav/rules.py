@@ -1,0 +1,199 @@
+"""The rules of JaxNav: robots drive, reach their goals or crash, and are paid for it.
+
+One step: everyone drives, then goals and collisions are looked for at the new places. A robot that
+reached its goal or crashed stays where it is, for the others an obstacle like a wall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from brigade.core import Array
+from brigade.core.checks import at_least, positive, within
+from brigade.envs.jaxnav.maps import Task
+
+# What happened to a robot in a step, in this order.
+EVENTS = ("reached", "crashed_into_wall", "crashed_into_robot")
+
+# The discrete actions: wanted speed in m/s and wanted turning speed in rad/s.
+ACTIONS = tuple((v, w) for v in (0.0, 0.5, 1.0) for w in (0.5, 0.25, 0.0, -0.25, -0.5))
+
+
+@dataclass(frozen=True)
+class Robot:
+    """The machine. Metres, seconds and radians."""
+
+    radius: float = 0.3
+    goal_radius: float = 0.5
+    """Its goal is reached when its centre is this near."""
+    max_speed: float = 1.0
+    max_turning: float = 0.6
+    max_acceleration: float = 1.0
+    max_turning_acceleration: float = 1.0
+    seconds_per_step: float = 0.1
+    beams: int = 200
+    lidar_range: float = 6.0
+
+    def __post_init__(self) -> None:
+        at_least("beams", self.beams, 1)
+        for name in set(vars(self)) - {"beams"}:
+            positive(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """What a robot earns in a step while it drives, and how much of it is shared."""
+
+    goal: float = 4.0
+    crash: float = -4.0
+    time: float = -0.01
+    near: float = -0.1
+    """For a lidar beam that ends within `near_gap` of the own rim."""
+    near_gap: float = 0.1
+    progress: float = 0.25
+    """Per metre nearer to the goal."""
+    own_share: float = 0.5
+    """Weight of the own reward; the rest is the team's mean."""
+
+    def __post_init__(self) -> None:
+        at_least("near_gap", self.near_gap, 0.0)
+        within("own_share", self.own_share, 0.0, 1.0)
+
+
+STANDARD_ROBOT, STANDARD_REWARDS = Robot(), Rewards()  # JaxMARL's numbers
+
+
+class State(struct.PyTreeNode):
+    """Robots at one moment."""
+
+    place: Array  # [robots, 2] f32: x, y
+    heading: Array  # [robots] f32: from -pi to pi, 0 along x, against the clock
+    speed: Array  # [robots, 2] f32: ahead and turning
+    reached: Array  # [robots] bool
+    crashed: Array  # [robots] bool
+    time: Array  # int32: steps played
+
+    @property
+    def done(self) -> Array:
+        """[robots] bool: who drives no more."""
+        return self.reached | self.crashed
+
+
+def start(task: Task) -> State:
+    """Everyone stands at their start."""
+    robots = task.start.shape[0]
+    nobody = jnp.zeros(robots, bool)
+    return State(
+        place=task.start[:, :2],
+        heading=task.start[:, 2],
+        speed=jnp.zeros((robots, 2), jnp.float32),
+        reached=nobody,
+        crashed=nobody,
+        time=jnp.int32(0),
+    )
+
+
+def step(state: State, command: Array, task: Task, robot: Robot) -> tuple[State, Array]:
+    """Follow commands [robots, 2]; the state after, and events [robots, len(EVENTS)]."""
+    driven = drive(state, command, robot)
+    events = jnp.stack(
+        [
+            distances(driven.place, task.goal) <= robot.goal_radius,
+            hits_wall(driven.place, task.walls, robot.radius),
+            hits_robot(driven.place, robot.radius),
+        ],
+        axis=-1,
+    )
+    events &= ~state.done[:, None]
+    after = driven.replace(
+        reached=state.reached | events[:, 0],
+        crashed=state.crashed | events[:, 1] | events[:, 2],
+        time=state.time + 1,
+    )
+    return after, events
+
+
+def discrete_command(action: Array) -> Array:
+    """[robots] int -> wanted speeds [robots, 2]."""
+    return jnp.asarray(np.array(ACTIONS, np.float32))[action]
+
+
+def continuous_command(action: Array, robot: Robot) -> Array:
+    """[robots, 2] from -1 to 1 -> wanted speeds: standing to full speed, right to left."""
+    ahead, turning = jnp.clip(action.T, -1.0, 1.0)
+    return jnp.stack([(ahead + 1) / 2 * robot.max_speed, turning * robot.max_turning], axis=-1)
+
+
+def drive(state: State, command: Array, robot: Robot) -> State:
+    """Change speed as fast as the machine can, go on in the old direction, then turn."""
+    seconds = robot.seconds_per_step
+    most = seconds * np.array([robot.max_acceleration, robot.max_turning_acceleration], np.float32)
+    speed = state.speed + jnp.clip(command - state.speed, -most, most)
+    ahead = jnp.clip(speed[:, 0], 0.0, robot.max_speed)
+    turning = jnp.clip(speed[:, 1], -robot.max_turning, robot.max_turning)
+    direction = jnp.stack([jnp.cos(state.heading), jnp.sin(state.heading)], axis=-1)
+    place = state.place + (seconds * ahead)[:, None] * direction
+    heading = wrap(state.heading + seconds * turning)
+    stays = state.done
+    return state.replace(
+        place=jnp.where(stays[:, None], state.place, place),
+        heading=jnp.where(stays, state.heading, heading),
+        speed=jnp.where(stays[:, None], 0.0, jnp.stack([ahead, turning], axis=-1)),
+    )
+
+
+def wrap(angle: Array) -> Array:
+    """An angle that is at most one turn off, from -pi to pi."""
+    turn = 2 * np.pi
+    return jnp.where(angle >= np.pi, angle - turn, jnp.where(angle < -np.pi, angle + turn, angle))
+
+
+def distances(place: Array, goal: Array) -> Array:
+    """[robots]: how far each is from its goal."""
+    return jnp.sqrt(jnp.square(place - goal).sum(-1))
+
+
+def hits_wall(place: Array, walls: Array, radius: float) -> Array:
+    """[robots] bool: whether a disc touches a wall cell."""
+
+    def gap(coordinate: Array, cells: int) -> Array:
+        """[robots, cells]: distance squared along one axis, 0 within a cell's sides."""
+        centre = np.arange(cells, dtype=np.float32) + 0.5
+        return jnp.square(jnp.maximum(jnp.abs(coordinate[:, None] - centre) - 0.5, 0.0))
+
+    height, width = walls.shape
+    squared = gap(place[:, 1], height)[:, :, None] + gap(place[:, 0], width)[:, None, :]
+    return ((squared <= radius**2) & (walls > 0)).any((1, 2))
+
+
+def hits_robot(place: Array, radius: float) -> Array:
+    """[robots] bool: whether a disc touches another."""
+    hit = jnp.zeros(place.shape[0], bool)
+    for shift in range(1, place.shape[0]):
+        hit |= distances(place, jnp.roll(place, -shift, axis=0)) <= 2 * radius
+    return hit
+
+
+def reward(
+    before: State,
+    after: State,
+    events: Array,
+    nearest: Array,
+    task: Task,
+    robot: Robot,
+    pay: Rewards,
+) -> Array:
+    """[robots] f32: what each earned, mixed with the team's mean. `nearest`: shortest beams."""
+    progress = distances(before.place, task.goal) - distances(after.place, task.goal)
+    own = (
+        jnp.where(events[:, 0], pay.goal, pay.progress * progress)
+        + pay.crash * (events[:, 1] | events[:, 2])
+        + pay.near * (nearest <= robot.radius + pay.near_gap)
+        + pay.time
+    )
+    own = jnp.where(before.done, 0.0, own)
+    return pay.own_share * own + (1 - pay.own_share) * own.mean()

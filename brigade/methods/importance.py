@@ -1,0 +1,162 @@
+"""What the methods that hold parameters in place share: which ones, how dear each is, the pull."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from brigade.core import Array, ContinualMethod, Key, Learner, LossOf, Metrics, Outputs
+from brigade.core.checks import at_least
+from brigade.nets.distributions import Categorical, Distribution
+
+TINY = 1e-30  # no importance that counts is smaller
+CHUNK = 50  # samples whose gradients are in memory at once
+
+
+class Hold(struct.PyTreeNode):
+    """Where parameters are pulled to and how hard: importance * (parameter - anchor)^2 + rest."""
+
+    anchor: Any
+    importance: Any
+    rest: Array  # what is left where several anchors were merged into one
+
+
+@dataclass(frozen=True)
+class QuadraticPenalty(ContinualMethod):
+    """A penalty on the way from an anchor; methods differ in anchors and importance."""
+
+    coefficient: float = 1.0
+    """Weight of the penalty; the penalty is half of it times importance times squared way."""
+    per_parameter: bool = True
+    """Divide the coefficient by the number of parameters held, as the MEAL release does."""
+    heads: bool = False
+    """Hold the heads of actor and critic too."""
+    critic: bool = False
+    """Hold the rest of the critic too."""
+
+    def __post_init__(self) -> None:
+        at_least("coefficient", self.coefficient, 0.0)
+
+    def held(self, params: Any) -> dict[str, Any]:
+        """The parameters this method holds."""
+        return held_part(params, self.heads, self.critic)
+
+    def init(self, params: Any, batch: Any) -> Any:
+        held = self.held(params)
+        return Hold(held, jax.tree.map(jnp.zeros_like, held), jnp.float32(0.0))
+
+    def loss(
+        self, mem: Any, base: LossOf, params: Any, learner: Learner, key: Key
+    ) -> tuple[Array, Metrics]:
+        loss, metrics = base(params)
+        penalty = self.penalty(mem, params)
+        return loss + penalty, metrics | {"penalty": penalty}
+
+    def penalty(self, mem: Any, params: Any) -> Array:
+        """What is added to the loss."""
+        held = self.held(params)
+        terms = jax.tree.map(
+            lambda f, p, a: jnp.sum(f * jnp.square(p - a)), mem.importance, held, mem.anchor
+        )
+        scale = self.coefficient / (num_entries(held) if self.per_parameter else 1)
+        return 0.5 * scale * (sum(jax.tree.leaves(terms)) + mem.rest)
+
+
+def held_part(params: Any, heads: bool, critic: bool) -> dict[str, Any]:
+    """The parts of the parameters that are not spared, by name."""
+
+    def is_held(name: str) -> bool:
+        if name.endswith("_head"):
+            return heads
+        return critic or not name.startswith("critic_")
+
+    held = {name: part for name, part in params.items() if is_held(name)}
+    if not held:
+        raise ValueError(f"the network has only {', '.join(params)}: nothing is left to hold")
+    return held
+
+
+def num_entries(tree: Any) -> int:
+    """How many numbers a tree holds."""
+    return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+
+def fisher(
+    learner: Learner, params: Any, held: Any, batch: Any, samples: int, critic: bool, key: Key
+) -> Any:
+    """Mean squared gradient of the log-likelihood of what the network itself would draw."""
+
+    distribution = getattr(learner.policy, "distribution", Categorical)
+
+    def squared_gradient(row: Any, key: Key) -> Any:
+        def of_draw(held: Any) -> Array:
+            out = learner.outputs(params | held, row)
+            return log_likelihood_of_draw(distribution, out, critic, key)
+
+        return jax.tree.map(jnp.square, jax.grad(of_draw)(held))
+
+    return mean_over_samples(squared_gradient, held, batch, samples, key)
+
+
+def log_likelihood_of_draw(
+    distribution: type[Distribution], out: Outputs, critic: bool, key: Key
+) -> Array:
+    """Of actions the policy draws and, for the critic, of returns with deviation 1."""
+    action_key, value_key = jax.random.split(key)
+    action = jax.lax.stop_gradient(distribution.sample(action_key, out.logits))
+    total = jnp.sum(distribution.log_prob(out.logits, action))
+    if critic and out.value is not None:
+        # Has the slope of a normal log-density at a draw from itself: noise times the value's.
+        total += jnp.sum(jax.random.normal(value_key, out.value.shape) * out.value)
+    return total
+
+
+def sensitivity(
+    learner: Learner, params: Any, held: Any, batch: Any, samples: int, critic: bool, key: Key
+) -> Any:
+    """Mean absolute gradient of the squared length of the network's outputs."""
+
+    def absolute_gradient(row: Any, key: Key) -> Any:
+        def squared_length(held: Any) -> Array:
+            out = learner.outputs(params | held, row)
+            total = jnp.sum(jnp.square(out.logits))
+            if critic and out.value is not None:
+                total += jnp.sum(jnp.square(out.value))
+            return total
+
+        return jax.tree.map(jnp.abs, jax.grad(squared_length)(held))
+
+    return mean_over_samples(absolute_gradient, held, batch, samples, key)
+
+
+def mean_over_samples(
+    of_sample: Callable[[Any, Key], Any], like: Any, batch: Any, samples: int, key: Key
+) -> Any:
+    """Mean of `of_sample(row, key)` over the first samples of a batch; rows have leaves [1, ...].
+
+    A chunk of samples is worked on at once, and only the sum outlives it.
+    """
+    number = min(samples, jax.tree.leaves(batch)[0].shape[0])
+    size = min(CHUNK, number)
+    index = jnp.arange(-(-number // size) * size).reshape(-1, size)
+
+    def add_chunk(sums: Any, chunk: tuple[Array, Key]) -> tuple[Any, None]:
+        index, keys = chunk
+        rows = jax.tree.map(lambda x: jnp.take(x, index, axis=0, mode="clip")[:, None], batch)
+        share = (index < number) / number  # the last chunk may be longer than what is left
+        each = jax.vmap(of_sample)(rows, keys)
+        return jax.tree.map(lambda s, e: s + jnp.tensordot(share, e, 1), sums, each), None
+
+    nothing = jax.tree.map(jnp.zeros_like, like)
+    keys = jax.random.split(key, index.shape)
+    return jax.lax.scan(add_chunk, nothing, (index, keys))[0]
+
+
+def decayed(old: Any, new: Any, decay: float) -> Any:
+    """Old importance fades as new importance is added."""
+    return jax.tree.map(lambda o, n: decay * o + n, old, new)

@@ -1,0 +1,42 @@
+"""Dormant units: those whose activation is next to nothing beside that of their layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax.numpy as jnp
+from flax import linen as nn
+
+from brigade.core import Array
+from brigade.nets.encoders import Hidden
+
+THRESHOLD = 0.01
+EPSILON = 1e-9  # a layer that is silent altogether is dormant, not 0 / 0
+
+
+@contextmanager
+def watched_units() -> Iterator[list[Array]]:
+    """Collect what every hidden layer answers while networks are called in here."""
+    layers: list[Array] = []
+
+    def watch(
+        call: Any, arguments: Any, keywords: Any, context: nn.module.InterceptorContext
+    ) -> Any:
+        answer = call(*arguments, **keywords)
+        if isinstance(context.module, Hidden):
+            layers.append(answer)
+        return answer
+
+    with nn.intercept_methods(watch):
+        yield layers
+
+
+def dormant_share(layers: list[Array], threshold: float = THRESHOLD) -> Array:
+    """Share of units with mean |activation| at most `threshold` x the layer's, mean over layers."""
+    shares = []
+    for layer in layers:
+        unit = jnp.abs(layer.astype(jnp.float32)).reshape(-1, layer.shape[-1]).mean(0)
+        shares.append((unit / (unit.mean() + EPSILON) <= threshold).mean())
+    return jnp.stack(shares).mean()

@@ -1,0 +1,1 @@
+"""Published tables and figures, run again and set beside what was published."""

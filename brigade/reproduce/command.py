@@ -1,0 +1,103 @@
+"""`brigade reproduce`: run what a table needs, then set it beside the published one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from brigade.errors import UserError
+from brigade.reproduce.meal import find
+from brigade.reproduce.table import measure_all, print_table, save
+from brigade.reproduce.target import Row, Target
+from brigade.runs.baselines import add_baselines
+from brigade.runs.config import Experiment, from_dict
+from brigade.runs.folder import RunFolder
+from brigade.runs.progress import Display
+from brigade.runs.run import RunResult, assemble, resume, run
+
+SMALL_NOTE = (
+    "Small scale: few tasks, seeds and steps. It shows how the table comes about and says nothing "
+    "about the paper."
+)
+
+
+def reproduce(
+    name: str, level: str | None, scale: str, out: Path | None, words: Sequence[str], quiet: bool
+) -> Path:
+    """Do or finish all runs, print the table and save it; the path of the saved one."""
+    target = find(name, level)
+    small = scale == "small"
+    rows = [row for row in target.rows if not (small and row.heavy)]
+    experiments = [from_dict(settings_of(target, row, small), words) for row in rows]
+    for experiment in experiments:  # everything is checked before anything is trained
+        assemble(experiment)
+    folder = out or Path("reproductions") / f"{slug(target.title)}-{scale}"
+    paths = [folder / slug(row.name) for row in rows]
+    check_same(paths, experiments)
+    for number, (row, path, experiment) in enumerate(
+        zip(rows, paths, experiments, strict=True), start=1
+    ):
+        if not quiet:
+            print(f"[{number}/{len(rows)}] {row.name}", flush=True)
+        result = do_or_finish(path, experiment, quiet)
+        if target.needs_baselines:
+            add_baselines(result)
+    notes = [note for note in (SMALL_NOTE if small else "", target.note) if note]
+    left_out = [row.name for row in target.rows if row not in rows]
+    if left_out:
+        notes.append(f"Left out at the small scale: {', '.join(left_out)}.")
+    cells = measure_all(target, rows, paths)
+    print_table(Console(), target.title, cells, notes)
+    return save(folder, target.title, cells, notes)
+
+
+def settings_of(target: Target, row: Row, small: bool) -> dict[str, Any]:
+    """A row's settings at a scale."""
+    return merged(row.settings, target.small if small else {"preset": "paper"})
+
+
+def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
+    """Both trees; `b` wins."""
+    tree = dict(a)
+    for name, value in b.items():
+        inner = tree.get(name)
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            value = merged(inner, value)
+        tree[name] = value
+    return tree
+
+
+def check_same(paths: Sequence[Path], experiments: Sequence[Experiment]) -> None:
+    """Runs that are there already must be of the same settings."""
+    for path, experiment in zip(paths, experiments, strict=True):
+        if (path / "config.json").exists() and read_run_config(path) != experiment.as_dict():
+            raise UserError(
+                f"{path} was run with other settings; give the same ones, or another --out"
+            )
+
+
+def read_run_config(path: Path) -> Any:
+    """The settings a run folder was made with."""
+    try:
+        return json.loads(RunFolder.open(path).read_config())["config"]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise UserError(f"{path}/config.json is damaged ({error}); choose another --out") from error
+
+
+def do_or_finish(path: Path, experiment: Experiment, quiet: bool) -> RunResult:
+    """A run from its start or from where it stopped."""
+    with Display(quiet) as show:
+        if (path / "config.json").exists():
+            # Its config is what was asked for now, so whatever it names is trusted.
+            return resume(path, trust=True, begin=show.begin, watch=show)
+        return run(experiment, path, begin=show.begin, watch=show)
+
+
+def slug(name: str) -> str:
+    """A name for a folder."""
+    plain = "".join(letter if letter.isalnum() else " " for letter in name.lower())
+    return "-".join(plain.split())

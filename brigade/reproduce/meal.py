@@ -1,0 +1,282 @@
+"""MEAL's tables and figures. Published numbers are the paper's (000): Tables 2-4, 7-9, 11-13."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from brigade.errors import UserError
+from brigade.reproduce.target import Figure, Row, Target
+
+STANDARD = ("average_score", "forgetting", "forward_transfer")
+METHODS = {
+    "FT": "ft",
+    "EWC": "ewc",
+    "Online EWC": "online_ewc",
+    "MAS": "mas",
+    "L2": "l2",
+    "AGEM": "agem",
+}
+# Three tasks and two seeds show how a table comes about; they do not test it.
+SMALL: Mapping[str, Any] = {
+    "preset": "laptop",
+    "tasks": 3,
+    "seeds": 2,
+    "steps_per_task": 2e5,
+    "eval_every": 8,
+    "eval_episodes": 5,
+}
+SMALL_STEPS = 7.2e6  # of all runs of a small table, so that no table takes longer than another
+
+# Average score, forgetting and forward transfer with intervals: Tables 11, 12 and 13.
+TABLE_2 = {
+    "1": {
+        "FT": ((0.048, 0.00), (0.946, 0.00), (0.201, 0.03)),
+        "EWC": ((0.839, 0.03), (0.012, 0.01), (0.055, 0.06)),
+        "Online EWC": ((0.769, 0.09), (0.062, 0.05), (0.208, 0.03)),
+        "MAS": ((0.281, 0.07), (0.302, 0.08), (-0.233, 0.03)),
+        "L2": ((0.753, 0.02), (0.018, 0.00), (-0.199, 0.09)),
+        "AGEM": ((0.204, 0.05), (0.678, 0.04), (0.125, 0.10)),
+    },
+    "2": {
+        "FT": ((0.041, 0.01), (0.944, 0.00), (0.065, 0.02)),
+        "EWC": ((0.604, 0.21), (0.027, 0.01), (-0.086, 0.34)),
+        "Online EWC": ((0.585, 0.03), (0.100, 0.04), (0.152, 0.05)),
+        "MAS": ((0.155, 0.09), (0.356, 0.06), (-0.355, 0.06)),
+        "L2": ((0.496, 0.02), (0.059, 0.00), (-0.527, 0.04)),
+        "AGEM": ((0.117, 0.01), (0.801, 0.02), (-0.083, 0.07)),
+    },
+    "3": {
+        "FT": ((0.010, 0.02), (0.947, 0.05), (-0.157, 0.20)),
+        "EWC": ((0.178, 0.02), (0.091, 0.08), (-0.650, 0.13)),
+        "Online EWC": ((0.306, 0.00), (0.144, 0.01), (-0.149, 0.15)),
+        "MAS": ((0.034, 0.01), (0.450, 0.09), (-0.542, 0.20)),
+        "L2": ((0.127, 0.03), (0.096, 0.00), (-0.827, 0.04)),
+        "AGEM": ((0.037, 0.02), (0.861, 0.01), (-0.169, 0.18)),
+    },
+}
+TABLE_3 = {  # EWC with 1 to 4 cooks
+    "1": (
+        (0.622, 0.046, -0.045),
+        (0.839, 0.031, 0.055),
+        (0.860, 0.197, -0.129),
+        (0.361, 0.143, -0.714),
+    ),
+    "2": (
+        (0.343, 0.071, -0.458),
+        (0.604, 0.061, -0.086),
+        (0.647, 0.212, -0.295),
+        (0.336, 0.223, -0.574),
+    ),
+    "3": (
+        (0.285, 0.159, -0.531),
+        (0.178, 0.053, -0.650),
+        (0.303, 0.211, -0.613),
+        (0.118, 0.109, -0.901),
+    ),
+}
+TABLE_8 = {  # repetitions: AUC-loss, dormant, final performance ratio, raw AUC ratio
+    1: ((0.000, 0.000), (0.408, 0.003), (1.000, 0.000), (1.000, 0.000)),
+    3: ((0.166, 0.052), (0.428, 0.006), (0.926, 0.111), (0.901, 0.114)),
+    10: ((0.201, 0.018), (0.509, 0.022), (0.891, 0.066), (0.872, 0.070)),
+}
+PLASTICITY = ("auc_loss", "dormant", "final_performance_ratio", "raw_auc_ratio")
+
+
+def table_2(level: str) -> Target:
+    """The six methods on one level."""
+    rows = tuple(
+        Row(name, kitchens(level, METHODS[name]), figures(STANDARD, TABLE_2[level][name]))
+        for name in METHODS
+    )
+    title = f"Methods on level {level} (Table 2, intervals from Table {10 + int(level)})"
+    return target("meal/table-2", title, rows, (*STANDARD, "after_training"))
+
+
+def table_3(level: str) -> Target:
+    """EWC with 1 to 4 cooks."""
+    rows = tuple(
+        Row(
+            f"{cooks} cooks" if cooks > 1 else "1 cook",
+            kitchens(level, "ewc")
+            | {"env": {"num_agents": cooks}}
+            | ({"learner": "ppo"} if cooks == 1 else {}),
+            figures(STANDARD, [(value, None) for value in numbers]),
+        )
+        for cooks, numbers in enumerate(TABLE_3[level], start=1)
+    )
+    return target("meal/table-3", f"EWC and the number of cooks, level {level}", rows, STANDARD)
+
+
+def figure_6(level: str) -> Target:
+    """Five parts of the set-up left out or changed, for three methods."""
+    changes: dict[str, dict[str, Any]] = {
+        "as it is": {},
+        "one head": {"network": {"multi_head": False}},
+        "no task number": {"network": {"task_one_hot": "none"}},
+        "critic regularised": {"method_settings": {"critic": True}},
+        "no layer norm": {"network": {"layer_norm": False}},
+        "CNN": {"network": {"encoder": "cnn", "hidden": [128]}},
+    }
+    rows = tuple(
+        Row(f"{name}, {what}", kitchens(level, METHODS[name]) | change, heavy=what == "CNN")
+        for name in ("EWC", "L2", "MAS")
+        for what, change in changes.items()
+    )
+    note = "The paper shows a plot; it prints no numbers for this figure."
+    return target("meal/figure-6", f"Ablations, level {level}", rows, ("average_score",), note)
+
+
+def figure_7(level: str) -> Target:
+    """A full and a partial view, and a central critic."""
+    partial = {"env": {"view": "level"}}
+    rows = (
+        Row("IPPO, full view", kitchens(level, "ewc")),
+        Row("IPPO, partial view", kitchens(level, "ewc") | partial),
+        Row("MAPPO, partial view", kitchens(level, "ewc") | partial | {"learner": "mappo"}),
+    )
+    note = "The paper shows a plot; it prints no numbers for this figure."
+    title = f"EWC with a partial view, level {level}"
+    return target("meal/figure-7", title, rows, STANDARD[:2], note)
+
+
+def table_8(level: str) -> Target:
+    """Fine-tuning on a sequence that is repeated (Table 4 is a part of it)."""
+    rows = tuple(
+        Row(
+            f"{times} x" if times > 1 else "once",
+            kitchens(level, "ft") | {"tasks": 10, "repetitions": times},
+            figures(PLASTICITY, TABLE_8[times]) if level == "1" else {},
+        )
+        for times in TABLE_8
+    )
+    small = dict(SMALL) | {"tasks": 2, "steps_per_task": 1e5}
+    title = f"Loss of plasticity, level {level} (Tables 4 and 8)"
+    return target("meal/table-8", title, rows, PLASTICITY, small=small)
+
+
+def table_7(level: str) -> Target:
+    """A curriculum against kitchens of one level throughout."""
+    equal = {"method": "online_ewc", "tasks": 15}
+    rows = (
+        Row(
+            "level 2 only",
+            {"benchmark": "meal/level-2"} | equal,
+            {"second_third": Figure(0.693, 0.147)},
+        ),
+        Row(
+            "level 3 only",
+            {"benchmark": "meal/level-3"} | equal,
+            {"last_third": Figure(0.328, 0.238)},
+        ),
+        Row(
+            "curriculum",
+            {"benchmark": "meal/curriculum"} | equal,
+            {"second_third": Figure(0.668, 0.152), "last_third": Figure(0.653, 0.181)},
+        ),
+    )
+    return target("meal/table-7", "Curriculum", rows, ("second_third", "last_third"))
+
+
+def table_9(level: str) -> Target:
+    """Designated roles."""
+    homogeneous, roles = (
+        ((0.90, 0.04), (0.01, 0.01), (0.20, 0.08)),
+        (
+            (0.68, 0.09),
+            (0.03, 0.02),
+            (-0.05, 0.09),
+        ),
+    )
+    rows = (
+        Row("no roles", kitchens("1", "ewc"), figures(STANDARD, homogeneous)),
+        Row(
+            "chef and waiter",
+            kitchens("1", "ewc") | {"env": {"roles": True}},
+            figures(STANDARD, roles),
+        ),
+    )
+    return target("meal/table-9", "Designated roles, level 1", rows, (*STANDARD, "collapse"))
+
+
+def figure_18(level: str) -> Target:
+    """JaxNav with 2 to 4 robots."""
+    rows = tuple(
+        Row(
+            f"{robots} robots",
+            {"benchmark": "jaxnav/20", "method": "online_ewc", "env": {"num_agents": robots}},
+        )
+        for robots in (2, 3, 4)
+    )
+    note = "The paper shows a plot; it prints no numbers for this figure."
+    return target("meal/figure-18", "JaxNav, Online EWC", rows, STANDARD[:2], note)
+
+
+def hundred_tasks(level: str) -> Target:
+    """EWC and Online EWC on a hundred kitchens (Figures 10, 13 and 15)."""
+    rows = tuple(
+        Row(name, kitchens(level, METHODS[name]) | {"tasks": 100, "eval_every": 25})
+        for name in ("EWC", "Online EWC")
+    )
+    note = "The paper shows plots; it prints no numbers for a hundred tasks."
+    title = f"A hundred kitchens of level {level}"
+    return target("meal/100-tasks", title, rows, ("average_score", "forgetting"), note)
+
+
+TARGETS: dict[str, Callable[[str], Target]] = {
+    "meal/table-2": table_2,
+    "meal/table-3": table_3,
+    "meal/table-4": table_8,
+    "meal/table-7": table_7,
+    "meal/table-8": table_8,
+    "meal/table-9": table_9,
+    "meal/table-11": lambda level: table_2("1"),
+    "meal/table-12": lambda level: table_2("2"),
+    "meal/table-13": lambda level: table_2("3"),
+    "meal/figure-6": figure_6,
+    "meal/figure-7": figure_7,
+    "meal/figure-18": figure_18,
+    "meal/100-tasks": hundred_tasks,
+}
+LEVELLED = {"meal/table-2", "meal/table-3", "meal/figure-6", "meal/figure-7", "meal/100-tasks"}
+
+
+def find(name: str, level: str | None) -> Target:
+    """The target of a name; a level only where there is a choice."""
+    if name not in TARGETS:
+        raise UserError(f"unknown target {name!r}; there are {', '.join(sorted(TARGETS))}")
+    if level is not None and name not in LEVELLED and level != "1":
+        raise UserError(f"{name} has no other levels; leave --level out")
+    return TARGETS[name](level or "1")
+
+
+def kitchens(level: str, method: str) -> dict[str, Any]:
+    """A run on the kitchens of a level."""
+    return {"benchmark": f"meal/level-{level}", "method": method}
+
+
+def figures(measures: Any, numbers: Any) -> dict[str, Figure]:
+    """Published numbers by measure."""
+    return {name: Figure(*pair) for name, pair in zip(measures, numbers, strict=False)}
+
+
+def target(
+    name: str,
+    title: str,
+    rows: tuple[Row, ...],
+    measures: tuple[str, ...],
+    note: str = "",
+    small: Mapping[str, Any] = SMALL,
+) -> Target:
+    """Small runs share a budget of steps."""
+    runs = len(rows) * small["tasks"] * small["seeds"]
+    steps = min(small["steps_per_task"], SMALL_STEPS / runs)
+    return Target(
+        name,
+        title,
+        rows,
+        measures,
+        dict(small) | {"steps_per_task": steps},
+        note,
+        needs_baselines="forward_transfer" in measures,
+    )

@@ -1,0 +1,116 @@
+"""Our figures beside the published ones, on a terminal and in files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from brigade.metrics.stats import mean_and_interval
+from brigade.report.measure import Estimate
+from brigade.report.read import RunData, read_run
+from brigade.reproduce.measures import MEASURES
+from brigade.reproduce.target import Figure, Row, Target
+from brigade.runs.folder import write_atomically
+
+HEADINGS = ("run", "measure", "ours", "published", "apart", "covered")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measure of one run."""
+
+    row: str
+    measure: str
+    ours: Estimate
+    published: Figure | None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the published."""
+        return None if self.published is None else self.ours.mean - self.published.value
+
+    @property
+    def covered(self) -> bool | None:
+        """Whether our interval covers the published number; None if nobody can tell."""
+        if self.difference is None or not np.isfinite(self.ours.half_width):
+            return None
+        return bool(abs(self.difference) <= self.ours.half_width)
+
+    def texts(self) -> tuple[str, ...]:
+        """As a line of the table."""
+        covered = {None: "-", True: "yes", False: "no"}[self.covered]
+        difference = "-" if self.difference is None else f"{self.difference:+.2f}"
+        published = "-" if self.published is None else str(self.published)
+        return self.row, self.measure, str(self.ours), published, difference, covered
+
+
+def measure_all(target: Target, rows: Sequence[Row], folders: Sequence[Path]) -> list[Cell]:
+    """Every measure of every run."""
+    runs = [read_run(folder) for folder in folders]
+    return [
+        cell(row, name, run)
+        for row, run in zip(rows, runs, strict=True)
+        for name in target.measures
+    ]
+
+
+def cell(row: Row, measure: str, run: RunData) -> Cell:
+    """Mean and interval over seeds, beside what was published."""
+    title, function = MEASURES[measure]
+    mean, half_width = mean_and_interval(function(run))
+    ours = Estimate(float(mean), float(half_width))
+    return Cell(row.name, title, ours, row.published.get(measure))
+
+
+def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:
+    """One line per measure, a rule between runs."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for place, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="left" if place < 2 else "right", no_wrap=True)
+    for place, each in enumerate(cells):
+        first = place == 0 or cells[place - 1].row != each.row
+        last = place + 1 == len(cells) or cells[place + 1].row != each.row
+        name, *rest = each.texts()
+        table.add_row(name if first else "", *rest, end_section=last)
+    console.print(table)
+    for note in notes:
+        console.print(note)
+
+
+def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> Path:
+    """table.md for people, table.csv and table.json for programs."""
+    lines = [f"# {title}", "", *notes, ""] if notes else [f"# {title}", ""]
+    lines += [_markdown(HEADINGS), _markdown(["---"] * len(HEADINGS))]
+    lines += [_markdown(each.texts()) for each in cells]
+    path = folder / "table.md"
+    write_atomically(path, ("\n".join(lines) + "\n").encode())
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(HEADINGS)
+    writer.writerows(each.texts() for each in cells)
+    write_atomically(folder / "table.csv", text.getvalue().encode())
+    numbers = [
+        {
+            "run": each.row,
+            "measure": each.measure,
+            "mean": each.ours.mean,
+            "half_width": None if np.isnan(each.ours.half_width) else each.ours.half_width,
+            "published": None if each.published is None else each.published.value,
+        }
+        for each in cells
+    ]
+    write_atomically(folder / "table.json", json.dumps(numbers, indent=2).encode())
+    return path
+
+
+def _markdown(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(texts) + " |"

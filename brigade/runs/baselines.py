@@ -1,0 +1,122 @@
+"""Single-task baselines: every task learned alone, by a fresh learner; forward transfer needs them.
+
+All tasks of a seed are trained side by side, as seeds are. Baselines do not depend on the continual
+method, so they are kept beside the runs, by what they depend on, for every method to share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from brigade.core import Environment, TaskSequence
+from brigade.methods.ft import FineTuning
+from brigade.runs.config import Experiment
+from brigade.runs.folder import npz_bytes, read_npz, write_atomically
+from brigade.runs.run import RunResult, assemble_with
+from brigade.train import Progress
+
+FOLDER, FILE = "baselines", "baselines.npz"
+COPIES = 3  # of a rollout's observations, in bytes: as played, reduced, and in work
+Watch = Callable[[str, Progress], None]
+
+
+def add_baselines(result: RunResult, watch: Watch | None = None) -> Path:
+    """Train what is missing, then put the baselines of all seeds into the run's folder."""
+    path = result.path / FILE
+    if path.exists():
+        return path
+    config = result.experiment.config
+    store = result.path.parent / FOLDER
+    found = [
+        baseline_of_seed(result.experiment, seed, store, watch)
+        for seed in range(config.seed, config.seed + config.seeds)
+    ]
+    arrays = {
+        "baseline_steps": found[0]["steps"],
+        "baseline_score": np.stack([each["score"] for each in found], axis=1),
+    }
+    write_atomically(path, npz_bytes(arrays))
+    return path
+
+
+def baseline_of_seed(
+    experiment: Experiment, seed: int, store: Path, watch: Watch | None = None
+) -> dict[str, np.ndarray]:
+    """`steps` [evaluation] and `score` [task, evaluation] of one seed's tasks, each alone."""
+    path = store / f"{fingerprint(experiment, seed)}.npz"
+    if path.exists():
+        return read_npz(path)
+    arrays = train_alone(experiment, seed, watch)
+    store.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, npz_bytes(arrays))
+    return arrays
+
+
+def train_alone(
+    experiment: Experiment, seed: int, watch: Watch | None = None
+) -> dict[str, np.ndarray]:
+    """Every task of a seed as a run of its own; all of them in one program."""
+    config = dataclasses.replace(experiment.config, tasks=1, repetitions=1)
+    benchmark = experiment.benchmark()
+    whole = benchmark.sequence(seed, experiment.config.tasks, int(config.steps_per_task))
+    scores, steps = [], np.zeros(0, np.int64)
+    for places in groups(range(len(whole)), config.num_envs * config.num_steps, benchmark.env):
+        alone = [one_task(whole, place) for place in places]
+        seeds = [baseline_seed(seed, place) for place in places]
+        parts = assemble_with(experiment.learner, FineTuning(), config, benchmark, alone, seeds)
+        record = None
+        for progress, position in parts.trainer.run(
+            alone,
+            parts.evaluator,
+            seeds=seeds,
+            updates_per_task=config.updates_per_task,
+            eval_every=config.eval_every,
+        ):
+            record = position.record
+            if watch is not None:
+                named = f"task {places[0] + 1} to {places[-1] + 1} of seed {seed} alone"
+                watch(named, progress)
+        assert record is not None
+        steps = np.asarray(record.steps, np.int64)
+        scores.append(np.stack(record.score).mean(axis=(2, 4))[:, 0].T)  # [tasks, evaluation]
+    return {"steps": steps, "score": np.concatenate(scores)}
+
+
+def groups(places: range, steps: int, env: Environment) -> list[range]:
+    """Equal groups that fit side by side into half of an accelerator's memory."""
+    stats = jax.devices()[0].memory_stats() or {}
+    limit = stats.get("bytes_limit")
+    if limit is None:
+        return [places]
+    each = COPIES * steps * env.num_agents * math.prod(env.obs_shape)
+    fits = max(1, int(limit / 2 // each))
+    size = max(n for n in range(1, len(places) + 1) if len(places) % n == 0 and n <= fits)
+    return [places[first : first + size] for first in range(0, len(places), size)]
+
+
+def one_task(sequence: TaskSequence, place: int) -> TaskSequence:
+    """A sequence of one: the task with the first head."""
+    task = jax.tree.map(lambda leaf: leaf[place], sequence.tasks)
+    return TaskSequence.from_tasks([task], [sequence.names[place]], sequence.steps)
+
+
+def baseline_seed(seed: int, place: int) -> int:
+    """Networks of their own: no baseline starts as a run did, or as another baseline."""
+    return int(np.random.SeedSequence(seed, spawn_key=(place,)).generate_state(1)[0] >> 1)
+
+
+def fingerprint(experiment: Experiment, seed: int) -> str:
+    """A name for all a baseline depends on."""
+    tree: dict[str, Any] = experiment.as_dict() | {"seed": seed}
+    for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
+        tree.pop(name, None)
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]

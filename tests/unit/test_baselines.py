@@ -1,0 +1,76 @@
+"""Single-task baselines: trained once, shared by methods, read by the report."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from brigade.report import read_run
+from brigade.report.measure import summary
+from brigade.runs.baselines import add_baselines, baseline_seed, fingerprint, train_alone
+from brigade.runs.config import from_dict
+from brigade.runs.run import run
+
+SMALL = {
+    "benchmark": "meal/level-1",
+    "preset": "laptop",
+    "tasks": 2,
+    "seeds": 1,
+    "num_envs": 4,
+    "num_steps": 20,
+    "steps_per_task": 160,
+    "eval_every": 1,
+    "eval_episodes": 1,
+    "ppo": {"epochs": 1, "minibatches": 1},
+    "network": {"hidden": [8]},
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return run(SMALL, folder / "ft")
+
+
+def test_baselines_are_kept_in_the_run_and_beside_it(finished):
+    told = []
+    path = add_baselines(finished, lambda what, progress: told.append((what, progress.steps)))
+    arrays = read_run(finished.path).arrays
+    assert path.name == "baselines.npz"
+    assert arrays["baseline_score"].shape == (2, 1, 3)  # task, seed, evaluation
+    assert arrays["baseline_steps"].tolist() == [0, 80, 160]
+    assert [steps for _, steps in told] == [0, 80, 160]
+    assert len(list((finished.path.parent / "baselines").glob("*.npz"))) == 1
+    transfer = summary(read_run(finished.path))
+    assert transfer.transfer_note == ""
+    assert transfer.forward_transfer is not None
+
+
+def test_another_method_of_the_same_seed_shares_them(finished, monkeypatch):
+    other = run(SMALL, finished.path.parent / "other")
+    add_baselines(finished)
+
+    def fail(*_):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("brigade.runs.baselines.train_alone", fail)
+    add_baselines(other)
+    a, b = (read_run(each.path).arrays["baseline_score"] for each in (finished, other))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_a_baseline_depends_on_the_experiment_but_not_on_the_method():
+    experiment = from_dict(SMALL)
+    assert fingerprint(experiment, 0) == fingerprint(from_dict(SMALL | {"seeds": 3}), 0)
+    longer = from_dict(SMALL | {"steps_per_task": 320})
+    assert fingerprint(experiment, 0) != fingerprint(longer, 0)
+    assert fingerprint(experiment, 0) != fingerprint(experiment, 1)
+    assert len({baseline_seed(seed, place) for seed in range(20) for place in range(20)}) == 400
+
+
+def test_a_task_learns_the_same_alone_and_beside_others():
+    """Task 2 of the sequence, trained with task 1 or with task 3 beside it."""
+    two, three = (from_dict(SMALL | {"tasks": n}) for n in (2, 3))
+    a, b = train_alone(two, 5), train_alone(three, 5)
+    np.testing.assert_array_equal(a["score"], b["score"][:2])
+    assert dataclasses.asdict(two.config)["tasks"] == 2

@@ -1,0 +1,600 @@
+"""The continual methods on problems small enough to be worked by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.parts import example, make_learner, make_trainer
+
+from brigade.core import LearnerState, Outputs
+from brigade.methods import memory
+from brigade.methods.agem import AGEM
+from brigade.methods.cbp import CBP, wirings
+from brigade.methods.er import ER
+from brigade.methods.ewc import EWC, with_anchor
+from brigade.methods.importance import QuadraticPenalty, fisher, sensitivity
+from brigade.methods.l2 import L2
+from brigade.methods.mas import MAS
+from brigade.methods.online_ewc import OnlineEWC
+from brigade.methods.packnet import PackNet
+from brigade.methods.si import SI
+from brigade.train.trainer import stack_sequences
+
+KEY = jax.random.key(0)
+
+
+def assert_close(found, expected, rtol=1e-6, atol=0.0):
+    """Equal in float32."""
+    np.testing.assert_allclose(found, expected, rtol, atol)
+
+
+def at(*weights, head=0.0, critic=0.0):
+    """Parameters of a network whose trunk is two weights."""
+    return {
+        "actor_trunk": {"kernel": jnp.array(weights, jnp.float32)},
+        "actor_head": {"bias": jnp.float32(head)},
+        "critic_trunk": {"bias": jnp.float32(critic)},
+        "critic_head": {"bias": jnp.float32(head)},
+    }
+
+
+def weights(tree):
+    return np.asarray(tree["actor_trunk"]["kernel"])
+
+
+def state_at(params):
+    return LearnerState(params, (), jnp.int32(0))
+
+
+class Scales:
+    """Logits are the two weights, and the value the critic's bias, times a number per sample."""
+
+    policy = None
+
+    def outputs(self, params, batch):
+        logits = batch[:, None] * params["actor_trunk"]["kernel"] + params["actor_head"]["bias"]
+        return Outputs(logits, batch * params["critic_trunk"]["bias"])
+
+
+def end(method, mem, params, batch=(1.0,), key=KEY):
+    """End a task at `params`; the batch is one number per sample."""
+    mem, _ = method.end_phase(mem, "train", state_at(params), Scales(), jnp.array(batch), key)
+    return mem
+
+
+def penalty_and_slope(method, mem, params):
+    def loss(params):
+        return method.loss(mem, lambda p: (jnp.float32(10.0), {}), params, None, KEY)[0] - 10.0
+
+    return jax.value_and_grad(loss)(params)
+
+
+# Which parameters are held
+
+
+@pytest.mark.parametrize(
+    ("settings", "held"),
+    [
+        ({}, {"actor_trunk"}),
+        ({"heads": True}, {"actor_trunk", "actor_head", "critic_head"}),
+        ({"critic": True}, {"actor_trunk", "critic_trunk"}),
+    ],
+)
+def test_heads_and_critic_are_spared_unless_asked_for(settings, held):
+    assert set(L2(**settings).held(at(1.0, 2.0))) == held
+
+
+def test_a_shared_trunk_and_unknown_names_are_held():
+    params = {"trunk": 1, "torso": 2, "actor_head": 3, "critic_head": 4, "critic_core": 5}
+    assert set(EWC().held(params)) == {"trunk", "torso"}
+
+
+def test_a_network_of_heads_alone_is_refused():
+    with pytest.raises(ValueError, match="nothing is left to hold"):
+        EWC().init({"actor_head": jnp.zeros(2)}, None)
+
+
+# L2
+
+
+def test_the_penalty_of_l2_by_hand():
+    start, now = at(1.0, 2.0), at(4.0, 6.0, head=9.0, critic=9.0)
+    method = L2(coefficient=2.0)
+    penalty, slope = penalty_and_slope(method, method.init(start, None), now)
+    # 1/2 * 2 / (2 parameters) * (3 * 3 + 4 * 4)
+    assert penalty == 12.5
+    assert weights(slope).tolist() == [3.0, 4.0]
+    assert slope["actor_head"]["bias"] == slope["critic_trunk"]["bias"] == 0.0
+    whole = L2(coefficient=2.0, per_parameter=False)
+    assert penalty_and_slope(whole, whole.init(start, None), now)[0] == 25.0
+
+
+def test_l2_can_leave_the_first_task_free():
+    start, now = at(1.0, 2.0), at(4.0, 6.0)
+    method = L2(coefficient=2.0, first_task=False)
+    mem = method.init(start, None)
+    assert penalty_and_slope(method, mem, now)[0] == 0.0
+    assert penalty_and_slope(method, end(method, mem, now), start)[0] == 12.5
+
+
+# EWC
+
+
+def test_fisher_information_by_hand():
+    params = at(0.0, 0.0)
+    # Both actions have probability 1/2, so the slope of either log-probability is +-x/2:
+    # the mean of its square over x = 1, 3 is (1/4 + 9/4) / 2.
+    found = fisher(
+        Scales(), params, EWC().held(params), jnp.array([1.0, 3.0]), 2500, False, jax.random.key(3)
+    )
+    assert weights(found).tolist() == [1.25, 1.25]
+
+
+def test_fisher_information_uses_no_more_samples_than_asked_for():
+    params = at(0.0, 0.0)
+    found = fisher(Scales(), params, EWC().held(params), jnp.array([2.0, 9.0]), 1, False, KEY)
+    assert weights(found).tolist() == [1.0, 1.0]
+
+
+def test_the_critic_has_fisher_information_only_when_asked_for():
+    params, batch = at(0.0, 0.0), jnp.full(4000, 2.0)
+    held = EWC(critic=True).held(params)
+    found = fisher(Scales(), params, held, batch, 4000, True, KEY)
+    # Noise of deviation 1 times the slope 2, squared: 4 on average.
+    assert_close(found["critic_trunk"]["bias"], 4.0, rtol=0.1)
+    found = fisher(Scales(), params, held, batch, 4000, False, KEY)
+    assert found["critic_trunk"]["bias"] == 0.0
+
+
+def test_the_penalty_of_ewc_by_hand():
+    method = EWC(coefficient=4.0)
+    mem = method.init(at(7.0, 7.0), None)
+    assert penalty_and_slope(method, mem, at(2.0, 4.0))[0] == 0.0  # no task has ended
+    mem = end(method, mem, at(0.0, 0.0), [1.0, 3.0])
+    penalty, slope = penalty_and_slope(method, mem, at(2.0, 4.0))
+    # 1/2 * 4 / 2 * 1.25 * (2 * 2 + 4 * 4)
+    assert penalty == 25.0
+    assert weights(slope).tolist() == [5.0, 10.0]
+
+
+def test_ewc_is_exactly_the_sum_over_a_list_of_anchors():
+    rng = np.random.default_rng(0)
+    anchors = [at(*rng.normal(size=6)) for _ in range(3)]
+    importances = [at(*rng.exponential(size=6)) for _ in range(3)]
+    for importance in importances:  # one weight never mattered, one not to the first task
+        kernel = importance["actor_trunk"]["kernel"].at[0].set(0.0)
+        importance["actor_trunk"]["kernel"] = kernel
+    first = importances[0]["actor_trunk"]
+    first["kernel"] = first["kernel"].at[1].set(0.0)
+    method = EWC(coefficient=3.0)
+    mem = method.init(at(*rng.normal(size=6)), None)
+    for anchor, importance in zip(anchors, importances, strict=True):
+        mem = with_anchor(mem, method.held(anchor), method.held(importance))
+
+    def literal(params):
+        ways = [
+            jnp.sum(f["actor_trunk"]["kernel"] * (weights_of(params) - weights_of(a)) ** 2)
+            for a, f in zip(anchors, importances, strict=True)
+        ]
+        return 3.0 / 2 / 6 * sum(ways)
+
+    def weights_of(params):
+        return params["actor_trunk"]["kernel"]
+
+    for _ in range(3):
+        now = at(*rng.normal(size=6))
+        penalty, slope = penalty_and_slope(method, mem, now)
+        expected, expected_slope = jax.value_and_grad(literal)(now)
+        assert_close(penalty, expected, rtol=1e-5)
+        assert_close(weights(slope), weights(expected_slope), rtol=1e-4, atol=1e-6)
+    assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(mem))
+
+
+# Online EWC and MAS
+
+
+def test_online_ewc_fades_importance_and_keeps_the_latest_anchor():
+    method = OnlineEWC(coefficient=4.0)
+    mem = end(method, method.init(at(7.0, 7.0), None), at(0.0, 0.0), [1.0, 3.0])
+    mem = end(method, mem, at(5.0, 5.0), [2.0])
+    # 0.9 * 1.25 + 1
+    assert_close(weights(mem.importance), 2.125)
+    # 1/2 * 4 / 2 * 2.125 * (1 * 1 + 2 * 2)
+    penalty, slope = penalty_and_slope(method, mem, at(6.0, 7.0))
+    assert_close(penalty, 10.625)
+    assert_close(weights(slope), [4.25, 8.5])
+
+
+def test_the_importance_of_mas_by_hand():
+    method = MAS(coefficient=2.0)
+    mem = end(method, method.init(at(7.0, 7.0), None), at(1.0, 3.0), [1.0, 2.0])
+    # Slopes of x * x * (w0 * w0 + w1 * w1) are as 1 to 3; scaled to mean 1.
+    assert_close(weights(mem.importance), [0.5, 1.5])
+    mem = end(method, mem, at(-1.0, 1.0), [5.0])
+    assert_close(weights(mem.importance), [0.9 * 0.5 + 1, 0.9 * 1.5 + 1])
+    # 1/2 * 2 / 2 * (1.45 * 1 * 1 + 2.35 * 2 * 2)
+    penalty, slope = penalty_and_slope(method, mem, at(0.0, 3.0))
+    assert_close(penalty, 5.425)
+    assert_close(weights(slope), [1.45, 4.7])
+
+
+def test_the_importance_of_mas_stays_finite_where_nothing_matters():
+    method = MAS()
+    mem = end(method, method.init(at(1.0, 1.0), None), at(0.0, 0.0))
+    assert weights(mem.importance).tolist() == [0.0, 0.0]
+
+
+def test_chunks_of_samples_give_the_mean_over_all():
+    params, batch = at(1.0, 3.0), jnp.linspace(0.0, 2.0, 120)  # 50 + 50 + 20
+    found = sensitivity(Scales(), params, MAS().held(params), batch, 2500, False, KEY)
+    expected = 2 * np.mean(np.square(batch)) * np.array([1.0, 3.0])
+    assert_close(weights(found), expected, rtol=1e-5)
+
+
+# Synaptic intelligence
+
+
+def test_synaptic_intelligence_by_hand():
+    method = SI(coefficient=2.0, damping=0.1)
+    mem = method.init(at(1.0, 1.0), None)
+    mem, _ = method.after_update(mem, at(1.0, 1.0), at(0.0, 1.5), at(2.0, -1.0))
+    assert_close(weights(mem.gain), [2.0, 0.5])
+    mem, _ = method.after_update(mem, at(0.0, 1.5), at(0.0, 2.5), at(5.0, 1.0))
+    assert_close(weights(mem.gain), [2.0, -0.5])
+    mem = end(method, mem, at(0.0, 2.5))
+    # 2 / (1 * 1 + 0.1); what raised the loss counts as nothing.
+    assert_close(weights(mem.importance), [2 / 1.1, 0.0])
+    assert weights(mem.gain).tolist() == [0.0, 0.0]
+    # 1/2 * 2 * 2 / 1.1 * 3 * 3
+    penalty, slope = penalty_and_slope(method, mem, at(3.0, 9.0))
+    assert_close(penalty, 18 / 1.1)
+    assert_close(weights(slope), [12 / 1.1, 0.0])
+    # The pull 2 * 2 / 1.1 * (1 - 0) at (1, 2.5) is no part of the next task's gain.
+    total = at(3.0 + 4 / 1.1, 1.0)
+    mem, _ = method.after_update(mem, at(1.0, 2.5), at(0.5, 2.5), total)
+    assert_close(weights(mem.gain), [1.5, 0.0], rtol=1e-5)
+
+
+# The memory of samples
+
+
+def labelled(label, number, start=0):
+    """Samples that know their task and their place in it."""
+    place = jnp.arange(start, start + number)
+    return {
+        "obs": jnp.full((number, 2, 3), label, jnp.uint8),
+        "place": place.astype(jnp.int32),
+    }
+
+
+def remembered(mem):
+    """[tasks, share] labels and places of finished tasks."""
+    share, done = int(mem.share), int(mem.done)
+    obs = np.asarray(mem.samples["obs"])[: done * share].reshape(done, share, -1)
+    assert (obs == obs[..., :1]).all()
+    return obs[..., 0], np.asarray(mem.samples["place"])[: done * share].reshape(done, share)
+
+
+def after_tasks(size, counts, batch=5):
+    mem = memory.empty(labelled(0, batch), size)
+    add, finish = jax.jit(memory.add), jax.jit(memory.finish_task)
+    for task, batches in enumerate(counts, 1):
+        for number in range(batches):
+            mem = add(mem, labelled(task, batch, batch * number))
+        mem = finish(mem, jax.random.key(task))
+    return mem
+
+
+def test_every_finished_task_has_an_equal_share_of_the_memory():
+    for tasks in range(1, 6):
+        labels, places = remembered(after_tasks(60, [20] * tasks))
+        assert labels.shape == (tasks, 60 // (tasks + 1))
+        assert (labels == np.arange(1, tasks + 1)[:, None]).all()
+        for row in places:  # all different, of the latest 60 of the task's 100 samples
+            assert len(set(row.tolist())) == row.size
+            assert row.min() >= 40
+
+
+def test_what_a_task_gives_up_later_is_any_of_its_samples():
+    _, places = remembered(after_tasks(60, [12, 12, 12, 12, 12]))  # all 60 of the first task fit
+    assert places[0].max() - places[0].min() > 30  # ten of them, from everywhere
+
+
+def test_a_short_task_repeats_its_samples():
+    labels, places = remembered(after_tasks(60, [20, 1, 20]))
+    assert (labels == np.array([[1], [2], [3]])).all()
+    assert sorted(places[1].tolist()) == sorted([0, 1, 2, 3, 4] * 3)
+
+
+def test_batches_larger_than_a_share_fill_it():
+    labels, places = remembered(after_tasks(12, [1, 1, 1], batch=50))
+    assert (labels == np.array([[1], [2], [3]])).all()
+    assert places.max() < 12
+
+
+def test_the_memory_keeps_the_types_of_what_it_is_given():
+    mem = AGEM(memory_size=7).init(None, labelled(0, 3))
+    assert mem.samples["obs"].shape == (7, 2, 3)
+    assert mem.samples["obs"].dtype == jnp.uint8
+    mem = AGEM(memory_size=7).observe(mem, labelled(200, 3), KEY)
+    assert mem.samples["obs"].dtype == jnp.uint8
+    assert mem.samples["obs"][:4, 0, 0].tolist() == [200, 200, 200, 0]
+
+
+def test_a_draw_has_equally_many_samples_of_every_finished_task():
+    mem = after_tasks(60, [20, 20, 20])
+    mem = memory.add(mem, labelled(4, 5))  # the current task takes no part
+    drawn = jax.jit(memory.draw, static_argnums=1)(mem, 300, KEY)
+    assert np.bincount(np.asarray(drawn["obs"])[:, 0, 0]).tolist() == [0, 100, 100, 100]
+    assert len(set(drawn["place"].tolist())) > 20
+
+
+# A-GEM and ER
+
+
+def linear_loss(params, batch):
+    """Its slope is the mean of the samples."""
+    return jnp.sum(params["actor_trunk"]["kernel"] * batch.mean(0)), {}
+
+
+def rehearsed(method, slope):
+    """A memory in which every sample of the finished task has this slope."""
+    batch = jnp.tile(jnp.array(slope, jnp.float32), (4, 1))
+    mem = method.observe(method.init(at(0.0, 0.0), batch), batch, KEY)
+    return mem, end(method, mem, at(0.0, 0.0))
+
+
+def test_the_projection_of_agem_by_hand():
+    method, params = AGEM(memory_size=8, sample_size=4), at(0.0, 0.0)
+    learning, finished = rehearsed(method, [-1.0, 1.0])
+
+    def edit(mem, *grads):
+        return weights(method.edit_grads(mem, at(*grads), params, linear_loss, KEY)).tolist()
+
+    assert edit(learning, 1.0, 0.0) == [1.0, 0.0]  # no task has ended
+    # (1, 0) . (-1, 1) = -1 and (-1, 1) . (-1, 1) = 2: half of (-1, 1) is added.
+    assert edit(finished, 1.0, 0.0) == [0.5, 0.5]
+    assert edit(finished, 1.0, 3.0) == [1.0, 3.0]  # they agree
+
+
+def test_agem_sees_all_parameters_as_one_vector():
+    method, params = AGEM(memory_size=8, sample_size=4), at(0.0, 0.0)
+    _, finished = rehearsed(method, [-1.0, 1.0])
+
+    def loss(params, batch):
+        return linear_loss(params, batch)[0] + params["actor_head"]["bias"], {}
+
+    edited = method.edit_grads(finished, at(1.0, 0.0, head=5.0), params, loss, KEY)
+    assert weights(edited).tolist() == [1.0, 0.0]  # -1 in the trunk, 5 in the head
+
+
+def test_agem_survives_a_memory_without_slope():
+    method = AGEM(memory_size=8, sample_size=4)
+    _, finished = rehearsed(method, [0.0, 0.0])
+    edited = method.edit_grads(finished, at(1.0, 2.0), at(0.0, 0.0), linear_loss, KEY)
+    assert weights(edited).tolist() == [1.0, 2.0]
+
+
+def test_the_gradient_of_er_by_hand():
+    method, params = ER(memory_size=8, sample_size=4, coefficient=0.5), at(0.0, 0.0)
+    learning, finished = rehearsed(method, [-1.0, 3.0])
+    edited = method.edit_grads(learning, at(1.0, 1.0), params, linear_loss, KEY)
+    assert weights(edited).tolist() == [1.0, 1.0]
+    edited = method.edit_grads(finished, at(1.0, 1.0), params, linear_loss, KEY)
+    assert weights(edited).tolist() == [0.5, 2.5]  # (1, 1) + 0.5 * (-1, 3)
+
+
+# PackNet
+
+
+def layer(kernel, bias, head=0.0):
+    return {
+        "actor_trunk": {"kernel": jnp.array([kernel]), "bias": jnp.float32(bias)},
+        "actor_head": {"bias": jnp.float32(head)},
+    }
+
+
+def flat(params):
+    trunk = params["actor_trunk"]
+    return [*trunk["kernel"][0].tolist(), float(trunk["bias"])]
+
+
+def test_two_weights_are_packed_for_two_tasks_by_hand():
+    method = PackNet(keep=0.5)
+    mem = method.init(layer([0.0, 0.0], 0.0), None)
+    ones, nine = layer([1.0, 1.0], 1.0, head=1.0), layer([9.0, 9.0], 9.0, head=9.0)
+
+    def slopes_and_step(params):
+        grads = method.edit_grads(mem, ones, params, None, KEY)
+        _, stepped = method.after_update(mem, params, nine, grads)
+        assert stepped["actor_head"]["bias"] == 9.0
+        return flat(grads), flat(stepped)
+
+    def finish(phase, params):
+        return method.end_phase(mem, phase, state_at(params), None, None, KEY)
+
+    # Task 1 learns everything and keeps the larger of two weights, and the bias.
+    first = layer([3.0, -4.0], 2.0, head=7.0)
+    assert slopes_and_step(first) == ([1.0, 1.0, 1.0], [9.0, 9.0, 9.0])
+    mem, state = finish("train", first)
+    assert flat(state.params) == [0.0, -4.0, 2.0]
+    assert flat(mem.owner) == [0, 1, 1]
+    assert slopes_and_step(state.params) == ([0.0, 1.0, 1.0], [0.0, 9.0, 9.0])
+    mem, state = finish("retrain", layer([0.0, -5.0], 3.0))
+    assert flat(state.params) == [0.0, -5.0, 3.0]
+    # Task 2 has the other weight. While it learns, task 1 is played without it.
+    assert slopes_and_step(state.params) == ([1.0, 0.0, 0.0], [9.0, -5.0, 3.0])
+    second = layer([0.5, -5.0], 3.0)
+    assert flat(method.acting_params(mem, second, jnp.int32(0))) == [0.0, -5.0, 3.0]
+    assert flat(method.acting_params(mem, second, jnp.int32(1))) == [0.5, -5.0, 3.0]
+    assert flat(method.acting_params(mem, second, jnp.int32(2))) == [0.5, -5.0, 3.0]
+    method = PackNet(keep=1.0)
+    mem, state = finish("train", second)
+    assert flat(mem.owner) == [2, 1, 1]
+    assert slopes_and_step(state.params) == ([1.0, 0.0, 0.0], [9.0, -5.0, 3.0])
+    mem, state = finish("retrain", state.params)
+    assert flat(method.acting_params(mem, state.params, jnp.int32(0))) == [0.0, -5.0, 3.0]
+    assert flat(method.acting_params(mem, state.params, jnp.int32(1))) == [0.5, -5.0, 3.0]
+    # Nothing is left for task 3.
+    assert slopes_and_step(state.params) == ([0.0, 0.0, 0.0], [0.5, -5.0, 3.0])
+
+
+def test_every_layer_keeps_its_share_of_the_free_weights():
+    method = PackNet(keep=0.25)
+    env, _ = example()
+    state = make_learner(env).init(KEY)
+    mem = method.init(state.params, None)
+    for task, share in ((1, 0.25), (2, 0.75 * 0.25), (3, 0.75**2 * 0.25)):
+        mem, state = method.end_phase(mem, "train", state, None, None, KEY)
+        for owner in jax.tree.leaves(mem.owner):
+            if owner.ndim == 2:
+                assert_close(float((owner == task).mean()), share, atol=0.005)
+        mem, state = method.end_phase(mem, "retrain", state, None, None, KEY)
+
+
+def test_packnet_refuses_a_network_without_kernels():
+    with pytest.raises(ValueError, match="no kernel to divide in actor_trunk"):
+        PackNet().init(at(1.0, 2.0), None)
+
+
+def test_packnet_acts_on_a_finished_task_as_when_it_ended():
+    env, sequence = example()
+    method, tasks = PackNet(), stack_sequences([sequence])
+    trainer, _ = make_trainer(env, make_learner(env), method)
+    state, acting = trainer.init([0], tasks), []
+    for task in (0, 1):
+        state = trainer.begin_task(state, tasks, task)
+        for phase, _ in method.phases:
+            state, _ = trainer.step(state, tasks, task)
+            state = trainer.end_phase(state, tasks, task, phase)
+        mem, params = (
+            jax.tree.map(lambda x: x[0], t) for t in (state.memory, state.learner.params)
+        )
+        acting.append([method.acting_params(mem, params, jnp.int32(i)) for i in range(task + 1)])
+    then, now, second = (x["actor_trunk"] for x in (acting[0][0], acting[1][0], acting[1][1]))
+    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, then, now)))
+    assert not all(jax.tree.leaves(jax.tree.map(np.array_equal, now, second)))
+
+
+# Continual backprop
+
+
+def two_units(incoming, outgoing, head_bias=0.0):
+    """One input, two hidden units, one output beside a one-hot of one task."""
+    return {
+        "trunk": {
+            "Hidden_0": {
+                "Linear_0": {"kernel": jnp.array([incoming]), "bias": jnp.array([0.5, 0.5])},
+                "LayerNorm_0": {"scale": jnp.array([2.0, 2.0]), "bias": jnp.array([0.3, 0.3])},
+            }
+        },
+        "actor_head": {
+            "kernel": jnp.array([[outgoing[0]], [outgoing[1]], [7.0]]),
+            "bias": jnp.array([head_bias]),
+        },
+    }
+
+
+def test_the_least_useful_of_two_units_is_born_again_by_hand():
+    method = CBP(replacement_rate=0.5, maturity=1, decay=0.5)
+    params, slopes = two_units([1.0, 3.0], [2.0, -3.0]), two_units([0.0, 0.0], [-3.0, 1.0])
+    mem = method.init(params, None)
+    mem, same = method.after_update(mem, params, params, slopes)
+    # Activity 3 and 1 over their mean 2, times the reach 2 and 3, half of it counts so far.
+    assert mem.layers[0].utility.tolist() == [1.5, 0.75]
+    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, params, same)))  # none is mature
+    mem, after = method.after_update(mem, params, params, slopes)
+    # 0.5 * 1.5 + 0.5 * 3; two mature units at a rate of 0.5 are one to replace: the second.
+    assert mem.layers[0].utility.tolist() == [2.25, 0.0]
+    assert mem.layers[0].age.tolist() == [2, 0]
+    assert mem.layers[0].due == 0.0
+    assert after["actor_head"]["kernel"][:, 0].tolist() == [2.0, 0.0, 7.0]
+    hidden = after["trunk"]["Hidden_0"]
+    assert hidden["Linear_0"]["bias"].tolist() == [0.5, 0.0]
+    assert hidden["LayerNorm_0"]["scale"].tolist() == [2.0, 1.0]
+    assert hidden["LayerNorm_0"]["bias"].tolist() == [np.float32(0.3), 0.0]
+    assert hidden["Linear_0"]["kernel"][0, 0] == 1.0
+    assert hidden["Linear_0"]["kernel"][0, 1] != 3.0
+
+
+def test_replacements_add_up_in_fractions():
+    method = CBP(replacement_rate=0.2, maturity=0, decay=0.0)
+    params = two_units([1.0, 3.0], [2.0, -3.0])
+    mem, births = method.init(params, None), []
+    update = jax.jit(method.after_update)
+    for _ in range(10):  # 0.4 units per update
+        mem, _ = update(mem, params, params, params)
+        births.append(int((mem.layers[0].age == 0).sum()))
+    assert sum(births) in (3, 4)  # 0.4 * 10 in floating point
+    assert max(births) == 1
+
+
+def test_new_units_of_a_network_have_the_layers_first_scale():
+    env, _ = example()
+    params = make_learner(env).init(KEY).params
+    method = CBP(replacement_rate=1.0, maturity=0)
+    mem = method.observe(method.init(params, None), None, jax.random.key(5))
+    mem, after = jax.jit(method.after_update)(mem, params, params, params)
+    for trunk, head in (("actor_trunk", "actor_head"), ("critic_trunk", "critic_head")):
+        for name in ("Hidden_0", "Hidden_1"):
+            old, new = (p[trunk][name]["Linear_0"]["kernel"] for p in (params, after))
+            assert (old != new).all() or name == "Hidden_1"  # whose rows were zeroed first
+        assert_close(
+            after[trunk]["Hidden_0"]["Linear_0"]["kernel"].std(),
+            params[trunk]["Hidden_0"]["Linear_0"]["kernel"].std(),
+            rtol=0.05,
+        )
+        assert (after[head]["kernel"][:16] == 0.0).all()
+        assert (after[head]["kernel"][16:] == params[head]["kernel"][16:]).all()
+
+
+def test_a_layer_that_feeds_a_recurrent_core_is_left_alone():
+    params = two_units([1.0, 3.0], [2.0, -3.0])
+    params["trunk"]["Hidden_1"] = params["trunk"]["Hidden_0"]
+    found = [wiring.layer for wiring in wirings(params)]
+    assert found == [("trunk", "Hidden_0"), ("trunk", "Hidden_1")]
+    assert [wiring.layer for wiring in wirings(params | {"core": {}})] == [("trunk", "Hidden_0")]
+
+
+def test_continual_backprop_refuses_a_network_without_hidden_layers():
+    with pytest.raises(ValueError, match="finds no fully connected layer"):
+        CBP().init(at(1.0, 2.0), None)
+
+
+# Settings
+
+
+@pytest.mark.parametrize("method", [L2, EWC, OnlineEWC, MAS, SI, ER, QuadraticPenalty])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_bad_coefficients_are_refused(method, value):
+    with pytest.raises(
+        ValueError, match=r"^coefficient is .*; it must be a number of at least 0\.0$"
+    ):
+        method(coefficient=value)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "value"),
+    [
+        (EWC, "samples", 0),
+        (OnlineEWC, "samples", 0),
+        (OnlineEWC, "decay", 1.5),
+        (OnlineEWC, "decay", float("nan")),
+        (MAS, "samples", 0),
+        (MAS, "decay", -0.1),
+        (SI, "damping", 0.0),
+        (AGEM, "memory_size", 1),
+        (AGEM, "sample_size", 0),
+        (ER, "memory_size", 1),
+        (ER, "sample_size", 0),
+        (PackNet, "keep", 0.0),
+        (PackNet, "keep", 1.5),
+        (CBP, "replacement_rate", 2.0),
+        (CBP, "replacement_rate", float("nan")),
+        (CBP, "maturity", -1),
+        (CBP, "decay", 1.1),
+    ],
+)
+def test_bad_settings_are_refused(method, setting, value):
+    with pytest.raises(ValueError, match=f"^{setting} is .*; it must be "):
+        method(**{setting: value})

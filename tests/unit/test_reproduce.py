@@ -1,0 +1,140 @@
+"""Tables run again: every target can be started, runs are resumed, figures set side by side."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from brigade.errors import UserError
+from brigade.report.measure import Estimate
+from brigade.report.read import RunData
+from brigade.reproduce import command, measures
+from brigade.reproduce.meal import LEVELLED, TARGETS, find
+from brigade.reproduce.table import Cell
+from brigade.reproduce.target import Figure, Row, Target
+from brigade.runs.config import from_dict
+
+MEETING = str(Path(__file__).parents[2] / "examples" / "meeting.py") + ":meeting"
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_run_of_every_target_can_be_put_together(name):
+    for level in ("1", "2", "3") if name in LEVELLED else ("1",):
+        target = find(name, level)
+        for row in target.rows:
+            for small in (True, False):
+                experiment = from_dict(command.settings_of(target, row, small))
+                assert experiment.config.preset == ("laptop" if small else "paper")
+        assert set(target.measures) <= set(measures.MEASURES)
+        for row in target.rows:
+            assert set(row.published) <= set(target.measures)
+
+
+def test_small_tables_share_one_budget():
+    for name in TARGETS:
+        target = find(name, None)
+        runs = [command.settings_of(target, row, small=True) for row in target.rows]
+        steps = sum(r["steps_per_task"] * r["tasks"] * r["seeds"] for r in runs)
+        assert steps <= 7.3e6
+
+
+def test_a_cell_says_whether_our_interval_covers_the_published_number():
+    near = Cell("EWC", "average score", Estimate(0.80, 0.05), Figure(0.839, 0.03))
+    assert near.texts() == ("EWC", "average score", "0.80 ± 0.05", "0.84 ± 0.03", "-0.04", "yes")
+    far = Cell("EWC", "average score", Estimate(0.70, 0.05), Figure(0.839))
+    assert far.texts()[3:] == ("0.84", "-0.14", "no")
+    alone = Cell("EWC", "average score", Estimate(0.70, float("nan")), Figure(0.839))
+    assert alone.texts()[4:] == ("-0.14", "-")
+    unknown = Cell("EWC", "average score", Estimate(0.70, 0.05), None)
+    assert unknown.texts()[3:] == ("-", "-", "-")
+
+
+def small_target(measures=("average_score", "forgetting", "forward_transfer")):
+    rows = (
+        Row("FT", {"benchmark": MEETING, "method": "ft"}, {"average_score": Figure(0.5, 0.1)}),
+        Row("L2", {"benchmark": MEETING, "method": "l2"}),
+    )
+    small = {
+        "tasks": 2,
+        "seeds": 2,
+        "num_envs": 4,
+        "num_steps": 24,
+        "steps_per_task": 192,
+        "eval_every": 1,
+        "eval_episodes": 2,
+        "ppo": {"epochs": 1, "minibatches": 1},
+        "network": {"hidden": [8]},
+    }
+    return Target("test/table", "A table", rows, measures, small, needs_baselines=True)
+
+
+@pytest.fixture
+def one_target(monkeypatch):
+    monkeypatch.setattr(command, "find", lambda name, level: small_target())
+
+
+def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, monkeypatch):
+    path = command.reproduce("test/table", None, "small", tmp_path / "out", [], quiet=True)
+    shown = capsys.readouterr().out
+    assert "Small scale" in shown
+    assert path.read_text().count("\n| FT |") == 3
+    numbers = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert {n["measure"] for n in numbers} == {"average score", "forgetting", "forward transfer"}
+    assert numbers[0]["published"] == 0.5
+    assert all(np.isfinite(n["mean"]) for n in numbers if n["measure"] == "average score")
+    assert len(list((tmp_path / "out" / "baselines").glob("*.npz"))) == 2  # one per seed
+
+    def fail(*_, **__):
+        raise AssertionError("run again")
+
+    monkeypatch.setattr(command, "run", fail)
+    again = command.reproduce("test/table", None, "small", tmp_path / "out", [], quiet=True)
+    assert again.read_text() == path.read_text()
+    with pytest.raises(UserError, match="was run with other settings"):
+        command.reproduce("t", None, "small", tmp_path / "out", ["--seeds", "3"], quiet=True)
+
+
+def run_data(**arrays):
+    """A run of 2 tasks, 2 seeds."""
+    score = arrays.pop("score")
+    steps = arrays.pop("steps")
+    log = arrays.pop("log", ())
+    table = {
+        "score": score[:, :, None, :, None],
+        "returns": score[:, :, None, :, None],
+        "steps": np.asarray(steps),
+        "task_ends": np.asarray(arrays.pop("task_ends")),
+        "task_names": np.array(["a", "b"]),
+        "seeds": np.array([0, 1]),
+        "repetitions": np.array(arrays.pop("repetitions", 1)),
+    }
+    return RunData(Path("run"), {}, table | arrays, tuple(log), {})
+
+
+def test_after_training_by_hand():
+    score = np.zeros((3, 2, 2))
+    score[1, 0] = (0.8, 0.6)  # task 1 at its end
+    score[2, 1] = (0.4, 1.0)  # task 2 at its end
+    run = run_data(score=score, steps=[0, 10, 20], task_ends=[10, 20])
+    assert measures.after_training(run).tolist() == pytest.approx([0.6, 0.8])
+    assert measures.average_score(run).tolist() == pytest.approx([0.2, 0.5])
+
+
+def test_plasticity_of_a_repeated_sequence_by_hand():
+    """Task a learns 1, 1 then 0.5, 0.5; task b the same both times. Two updates per task."""
+    scores = [1.0, 1.0, 2.0, 2.0, 0.5, 0.5, 2.0, 2.0]
+    log = [
+        {"steps": n, "metrics": {"score": [s, s], "dormant": [0.1, 0.3]}}
+        for n, s in enumerate(scores)
+    ]
+    run = run_data(
+        score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[6, 8], repetitions=2, log=log
+    )
+    assert measures.auc_loss(run).tolist() == pytest.approx([0.25, 0.25])  # (0.5 + 0) / 2
+    assert measures.final_performance_ratio(run).tolist() == pytest.approx([0.75, 0.75])
+    assert measures.raw_auc_ratio(run).tolist() == pytest.approx([0.75, 0.75])
+    assert measures.dormant(run).tolist() == pytest.approx([0.1, 0.3])
+    once = run_data(score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[4, 8])
+    assert measures.auc_loss(once).tolist() == [0.0, 0.0]
+    assert measures.raw_auc_ratio(once).tolist() == [1.0, 1.0]
