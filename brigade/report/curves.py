@@ -90,6 +90,25 @@ def training_curve(runs: Sequence[RunData]) -> str | None:
     return _draw("Score of the training episodes over the run", paint, unit, "score")
 
 
+def dormant_curve(runs: Sequence[RunData]) -> str | None:
+    """Share of units that hardly answer; None when nothing was logged."""
+    scale, unit = _unit(runs)
+    logs = [run.logged("dormant") for run in runs]
+    if not any(len(steps) for steps, _ in logs):
+        return None
+
+    def paint(axes: Axes) -> None:
+        _stripes(axes, runs, scale)
+        for index, (steps, share) in enumerate(logs):
+            if len(steps):
+                keep = _thin(steps)
+                _line(axes, index, steps[keep] / scale, share[keep], len(runs) == 1)
+        axes.set_xlim(0, max(run.task_ends[-1] for run in runs) / scale)
+        axes.set_ylim(0, max(0.1, axes.get_ylim()[1]))
+
+    return _draw("Share of dormant units over the run", paint, unit, "dormant")
+
+
 def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
     """Forgetting of every task; None when no task has an afterlife yet."""
     if not any(numbers.forgetting for numbers in summaries):
@@ -111,17 +130,21 @@ def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
 
 
 def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
-    """How much runs learn against how much they keep, with the runs' numbers; needs two runs."""
+    """How well runs learn against how much they keep, with the runs' numbers; needs two runs.
+
+    Learning is forward transfer where it is known of all, else the score after own training.
+    """
+    transfer = all(numbers.forward_transfer for numbers in summaries)
     points = [
-        (index, numbers.learned, numbers.forgetting)
+        (index, numbers.forward_transfer if transfer else numbers.learned, numbers.forgetting)
         for index, numbers in enumerate(summaries)
-        if numbers.learned and numbers.forgetting
     ]
-    if len(points) < 2:
+    known = [(index, x, lost) for index, x, lost in points if x and lost]
+    if len(known) < 2:
         return None
 
     def paint(axes: Axes) -> None:
-        for index, learned, lost in points:
+        for index, learned, lost in known:
             kept = 1 - lost.mean
             wide, high = _visible(learned.half_width), _visible(lost.half_width)
             colour = series(index)[0]
@@ -129,9 +152,8 @@ def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
             axes.annotate(str(index + 1), (learned.mean, kept), (5, 4), textcoords="offset points")
         axes.margins(0.15)
 
-    return _draw(
-        "Stability against plasticity", paint, "score after own training", "1 - forgetting"
-    )
+    across = "forward transfer" if transfer else "score after own training"
+    return _draw("Stability against plasticity", paint, across, "1 - forgetting")
 
 
 def _draw(label: str, paint: Callable[[Axes], None], xlabel: str, ylabel: str) -> str:

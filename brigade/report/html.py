@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from brigade.report import curves, page
+from brigade.report import curves, page, together
 from brigade.report.command import command, flatten
 from brigade.report.measure import Estimate, Summary, summary
 from brigade.report.read import RunData
@@ -66,6 +66,7 @@ def write_report(runs: Sequence[RunData], folder: Path) -> Path:
         _head(runs, summaries),
         _headline(runs, summaries),
         _by_task(runs, summaries),
+        _together(runs),
         _over_the_run(runs, summaries),
         _task_curves(runs),
         *_pictures(runs),
@@ -154,11 +155,33 @@ def _by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     return page.section("Task by task", *tables)
 
 
+def _together(runs: Sequence[RunData]) -> str:
+    """How the seats share their work, where that is known."""
+    known = [(label, together.rows(run)) for label, run in zip(labels(runs), runs, strict=True)]
+    tables = [
+        (label, page.table(together.HEADINGS, rows, names=1, total=True))
+        for label, rows in known
+        if rows
+    ]
+    if not tables:
+        return ""
+    shown = [table for _, table in tables]
+    if len(runs) > 1:
+        shown = [page.details(*entry) for entry in tables]
+    text = (
+        "At the last evaluation, mean over tasks. Deliveries: each seat's share. Idle: share of "
+        "steps that achieved nothing. Role collapse: 0 when all do equally much, 1 when one does "
+        "it all."
+    )
+    return page.section("Working together", _soft(text), *shown)
+
+
 def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     plots = [
         ("Average score", curves.average_curve(runs)),
         ("Training score", curves.training_curve(runs)),
         ("Forgetting by task", curves.forgetting_bars(summaries)),
+        ("Dormant units", curves.dormant_curve(runs)),
         ("Learning and keeping", curves.stability_plasticity(summaries)),
     ]
     text = "The average counts all tasks, also those still to come. Shading marks every other task."

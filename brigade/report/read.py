@@ -151,6 +151,8 @@ def _problem(arrays: Arrays) -> str:
         return f"score must be [eval, task, partner, seed, episode], got shape {shape}"
     if arrays["returns"].shape != shape:
         return f"returns must have the shape of score {shape}, got {arrays['returns'].shape}"
+    if "events" in arrays and not _events_fit(arrays, shape):
+        return "events must be [eval, task, seed, seat, kind], with a name per kind and a horizon"
     if 0 in shape:
         return "holds no evaluation yet" if shape[0] == 0 else f"score is empty: shape {shape}"
     return (
@@ -158,6 +160,15 @@ def _problem(arrays: Arrays) -> str:
         if _rises(arrays["steps"], 0) and _rises(arrays["task_ends"], 1)
         else ("steps and task_ends must rise from the start of the run")
     )
+
+
+def _events_fit(arrays: Arrays, shape: tuple[int, ...]) -> bool:
+    events, names, horizon = (arrays.get(name) for name in ("events", "event_names", "horizon"))
+    if events is None or names is None or horizon is None or events.dtype.kind != "f":
+        return False
+    front = (*shape[:2], shape[3])
+    fits = events.ndim == 5 and events.shape[:3] == front and names.shape == events.shape[4:]
+    return bool(fits and horizon.shape == () and horizon.dtype.kind in "iu" and horizon > 0)
 
 
 def _rises(values: npt.NDArray[Any], least: int) -> bool:

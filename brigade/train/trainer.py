@@ -59,6 +59,7 @@ class Record:
     seeds: tuple[int, ...]
     repetitions: int = 1
     event_names: tuple[str, ...] = ()
+    horizon: int = 0  # steps of a game, to set events against
     steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
     score: list[np.ndarray] = field(default_factory=list)
     returns: list[np.ndarray] = field(default_factory=list)
@@ -76,7 +77,11 @@ class Record:
         ends = self.steps_per_task * (before + np.arange(1, len(self.task_names) + 1))
         told = {}
         if self.event_names:
-            told = {"events": np.stack(self.events), "event_names": np.array(self.event_names)}
+            told = {
+                "events": np.stack(self.events),
+                "event_names": np.array(self.event_names),
+                "horizon": np.array(self.horizon, np.int64),
+            }
         return told | {
             "score": np.stack(self.score),
             "returns": np.stack(self.returns),
@@ -99,6 +104,7 @@ class Record:
             seeds=tuple(arrays["seeds"].tolist()),
             repetitions=repetitions,
             event_names=tuple(arrays["event_names"].tolist()) if "events" in arrays else (),
+            horizon=int(arrays.get("horizon", 0)),
             steps=arrays["steps"].tolist(),
             score=list(arrays["score"]),
             returns=list(arrays["returns"]),
@@ -176,8 +182,9 @@ class Trainer:
         steps_per_update = self.source.steps_per_rollout
         if position is None:
             names, steps_per_task = sequences[0].names, updates_per_task * steps_per_update
-            events = event_names(evaluator.env)
-            record = Record(names, steps_per_task, tuple(seeds), repetitions, events)
+            env = evaluator.env
+            events = event_names(env)
+            record = Record(names, steps_per_task, tuple(seeds), repetitions, events, env.horizon)
             position = Position(0, 0, self.init(seeds, tasks), record)
             self._evaluate(evaluator, position, tasks, 0)
             yield Progress(0, 0, 0, {}, evaluated=True), position

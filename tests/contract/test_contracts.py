@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner, make_trainer
+from support.parts import NUM_ENVS, NUM_STEPS, example, example_for, make_learner, make_trainer
 
 import brigade
 from brigade.core import Benchmark
@@ -25,7 +25,7 @@ def test_environments_keep_their_promises(name):
 
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_learners_keep_their_promises(name):
-    env, sequence = example()
+    env, sequence = example_for(name)
     learner = brigade.get("learners", name)().build(
         env, num_tasks=len(sequence), updates_per_task=4
     )
@@ -35,7 +35,7 @@ def test_learners_keep_their_promises(name):
 
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_policies_of_learners_keep_their_promises(name):
-    env, sequence = example()
+    env, sequence = example_for(name)
     learner = brigade.get("learners", name)().build(
         env, num_tasks=len(sequence), updates_per_task=4
     )
@@ -64,8 +64,8 @@ def test_benchmarks_describe_a_stream_their_environment_can_play(name):
     benchmark = brigade.get("benchmarks", name)()
     assert isinstance(benchmark, Benchmark)
     assert benchmark.id == name
-    sequence = benchmark.sequence(0, 2, 1000)
-    assert len(sequence) == 2
+    sequence = benchmark.sequence(0, 3, 1000)
+    assert len(sequence) == 3
     assert sequence.steps == 1000
     _, now = jax.eval_shape(benchmark.env.reset, jax.random.key(0), sequence[0])
     assert now.view.obs.shape == (benchmark.env.num_agents, *benchmark.env.obs_shape)

@@ -1,7 +1,7 @@
 """Small parts that many tests share, so that they compile once."""
 
 from brigade.core import ContinualMethod
-from brigade.envs.overcooked import Overcooked
+from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Evaluator, Trainer
@@ -12,6 +12,16 @@ NUM_ENVS, NUM_STEPS, EPISODES = 4, 20, 3
 def example():
     """The environment (5 x 5, horizon 20) and its three kitchens."""
     return Overcooked.example()
+
+
+def example_for(learner):
+    """The same with one cook for what plays alone."""
+    if learner != "ppo":
+        return example()
+    env = Overcooked(num_agents=1, height=5, width=5, horizon=20)
+    grids = [LAYOUTS[name] for name in ("cramped_room", "coordination_ring")]
+    names = ["cramped room", "coordination ring"]
+    return env, sequence_from_grids(grids, names, steps=1, num_agents=1, height=5, width=5)
 
 
 def make_learner(env, num_tasks=3, **settings):

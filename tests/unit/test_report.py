@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from brigade.report import RunFolderError, print_summary, read_run, write_csv, write_report
+from brigade.envs.overcooked.rules import EVENTS
+from brigade.report import (
+    RunFolderError,
+    print_summary,
+    read_run,
+    together,
+    write_csv,
+    write_report,
+)
 from brigade.report.command import command
 from brigade.report.measure import NO_BASELINES, summary
 from brigade.report.tables import labels
@@ -416,3 +424,32 @@ def test_damaged_compressed_data_is_an_error(tmp_path):
     (folder / "returns.npz").write_bytes(data)
     with pytest.raises(RunFolderError, match=r"returns\.npz"):
         read_run(folder)
+
+
+def test_a_run_that_tells_of_events_shows_how_seats_share_their_work(tmp_path):
+    quiet = read_run(make_run(tmp_path / "quiet"))
+    shape = quiet.arrays["score"].shape
+    events = np.zeros((shape[0], shape[1], shape[3], 2, len(EVENTS)))
+    events[..., 0, EVENTS.index("delivery")] = 3
+    events[..., 1, EVENTS.index("delivery")] = 1
+    events[..., 1, EVENTS.index("stay")] = 40
+    told = {"events": events, "event_names": np.array(EVENTS), "horizon": np.array(400)}
+    run = read_run(make_run(tmp_path / "run", **told))
+    first, second, team = together.rows(run)
+    assert first[1].startswith("0.75")
+    assert second[2].startswith("0.10")
+    assert team[3].startswith("0.50")
+    assert together.rows(quiet) == []
+    assert "Working together" in page_of(run, folder=tmp_path / "out")
+
+
+@pytest.mark.parametrize("wrong", ["events", "event_names", "horizon"])
+def test_events_that_do_not_fit_are_refused(tmp_path, wrong):
+    told = {
+        "events": np.zeros((5, 2, 2, 2, 3)),
+        "event_names": np.array(["a", "b", "c"]),
+        "horizon": np.array(400),
+    }
+    told[wrong] = np.zeros(7)
+    with pytest.raises(RunFolderError, match="events must be"):
+        read_run(make_run(tmp_path / "run", **told))

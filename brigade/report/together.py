@@ -1,0 +1,44 @@
+"""How seats share their work at a run's last evaluation, where the environment tells of it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from brigade.metrics.coordination import IDLE, USEFUL, delivery_share, idle_share, role_collapse
+from brigade.metrics.result import Floats
+from brigade.metrics.stats import mean_and_interval
+from brigade.report.measure import Estimate
+from brigade.report.read import RunData
+
+HEADINGS = ("", "deliveries", "idle", "role collapse")
+
+
+def rows(run: RunData) -> list[list[str]]:
+    """A row per seat, then the team; empty where events do not tell of all this."""
+    names = [str(name) for name in run.arrays.get("event_names", ())]
+    if not {*USEFUL, *IDLE} <= set(names):
+        return []
+    last = run.arrays["events"][-1]  # [task, seed, seat, kind]
+    deliveries, idle = delivery_share(last, names), idle_share(last, names, _horizon(run))
+    seats = [
+        [f"seat {seat + 1}", _show(deliveries[..., seat]), _show(idle[..., seat]), ""]
+        for seat in range(last.shape[2])
+    ]
+    return [*seats, ["team", "", _show(idle.mean(-1)), _show(role_collapse(last, names))]]
+
+
+def _horizon(run: RunData) -> float:
+    return float(run.arrays["horizon"])
+
+
+def _show(values: Floats) -> str:
+    """The mean over tasks [task, seed] of every seed, then over seeds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # no delivery in any task: nan, shown as -
+        by_seed = np.nanmean(values, axis=0)
+    if not np.isfinite(by_seed).all():
+        return "-"
+    mean, half_width = mean_and_interval(by_seed)
+    return str(Estimate(float(mean), float(half_width)))
