@@ -40,9 +40,11 @@ class Environment(Protocol):
 
     It never resets itself: whoever plays decides what follows the end of a game.
 
-    Two more members are optional, for speed: `fixed_length = True` says that no game ends before
-    its horizon; `changing_inputs(tasks) -> int` bounds how many entries of an observation change
-    within a game of any of `tasks`.
+    More members are optional. For speed: `fixed_length = True` says that no game ends before its
+    horizon; `changing_inputs(tasks) -> int` bounds how many entries of an observation change within
+    a game of any of `tasks`. `continuous = True`: actions are [seats, num_actions] numbers.
+    `events` names what `info["events"]` [seats, kinds] tells of, for evaluations to count.
+    `picture(task)` and `frames(states, task)` draw.
     """
 
     @property

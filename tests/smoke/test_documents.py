@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import jax
 import pytest
 
 from brigade.cli import VERBS, main
@@ -67,6 +68,7 @@ def test_commands_run_in_order(path, tmp_path, monkeypatch):
             words = shlex.split(line, comments=True)
             if words and words[0] != "make":
                 assert status_of(words) == 0, f"{path.name}: {line}"
+    jax.clear_caches()  # one module, but many runs: see conftest
 
 
 def status_of(words):
