@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import jax
+import numpy as np
 import pytest
 
 from brigade.cli import VERBS, main
@@ -28,6 +28,7 @@ SMALLER = {  # by a word of the command
     "examples/anchor.py:Anchor": "--method-settings.strength 0.1",
     "jaxnav/20": "--seeds 1 --steps-per-task 1000",
     "--config": "--seeds 2 --steps-per-task 1600",
+    "meal/table-2": "--seeds 1 --steps-per-task 1600",
 }
 
 
@@ -87,7 +88,7 @@ def status_of(words):
 def made_small(words):
     """The same command on the smallest budget."""
     verb, flags = words[0], []
-    if verb in ("run", "plan") and "--help" not in words:
+    if verb in ("run", "plan", "reproduce") and "--help" not in words:
         flags = " ".join([SMALL, *(SMALLER.get(word, "") for word in words)]).split()
     if verb == "plan":
         flags.append("--no-measure")
