@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -272,7 +274,7 @@ def _carry_on(
         position=position,
     )
     try:
-        for progress, now in updates:
+        for progress, now in heeding_ctrl_c(updates):
             position = now
             keeper.note(progress, now, progress.update == config.updates_per_task)
             if watch is not None:
@@ -287,6 +289,28 @@ def _carry_on(
     arrays = position.record.arrays()
     folder.write_returns(arrays)
     return RunResult(folder.path, experiment, arrays)
+
+
+def heeding_ctrl_c(updates: Iterator[tuple[Progress, Position]]) -> Iterator[Any]:
+    """Go on until Ctrl-C. Pressed while Python collects garbage, its exception would be lost."""
+    if threading.current_thread() is not threading.main_thread():  # only that one hears signals
+        yield from updates
+        return
+    pressed = False
+
+    def remember(number: int, frame: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        for update in updates:
+            yield update
+            if pressed:
+                raise KeyboardInterrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Keeper:

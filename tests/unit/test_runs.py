@@ -1,5 +1,6 @@
 """Run folders: what is in them, and that nothing is lost, overwritten or executed."""
 
+import contextlib
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import brigade
 from brigade.errors import UserError
 from brigade.runs import folder as folders
 from brigade.runs.folder import RunFolder, RunFolderError
-from brigade.runs.run import load, resume, run
+from brigade.runs.run import heeding_ctrl_c, load, resume, run
 
 SMALL = {
     "benchmark": "meal/level-1",
@@ -249,3 +250,21 @@ def test_a_process_killed_at_any_moment_resumes_to_the_same_end(finished, tmp_pa
 def test_the_library_offers_the_same(finished):
     assert brigade.load is load
     assert brigade.run is run
+
+
+def test_ctrl_c_that_python_lost_stops_the_run_all_the_same():
+    """An exception in a garbage collector's callback is not passed on."""
+    seen = []
+
+    def updates():
+        for number in range(5):
+            with contextlib.suppress(KeyboardInterrupt):
+                if number == 2:
+                    signal.raise_signal(signal.SIGINT)
+            yield number
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        seen.extend(heeding_ctrl_c(updates()))
+    assert seen == [0, 1, 2]
+    assert signal.getsignal(signal.SIGINT) is before
