@@ -14,9 +14,10 @@ from typing import Any
 
 import jax
 
-from brigade.commands.bench import Speed, environment_speed, print_result, speed_of
+from brigade.commands.bench import environment_speed, print_result
 from brigade.core import Key
 from brigade.envs.jaxnav import JaxNav, MapSpec, generate
+from brigade.runs.measure import Speed, speed_of
 
 
 def main() -> None:

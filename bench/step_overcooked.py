@@ -16,9 +16,10 @@ import jax
 import jax.numpy as jnp
 
 from brigade.benchmarks.meal import kitchens
-from brigade.commands.bench import Speed, environment_speed, print_result, speed_of
+from brigade.commands.bench import environment_speed, print_result
 from brigade.core import Environment, Key
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
+from brigade.runs.measure import Speed, speed_of
 
 
 def main() -> None:

@@ -14,13 +14,15 @@ from typing import Any, get_args
 import jax
 import jax.numpy as jnp
 from rich.console import Console
+from rich.table import Table
 
 from brigade.benchmarks.meal import kitchens
-from brigade.commands.plan import device, rows
+from brigade.commands.plan import device
 from brigade.core import Environment, Key
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.learners.ppo import PPO, Precision
 from brigade.methods.ft import FineTuning
+from brigade.runs.measure import Speed, speed_of
 from brigade.runs.run import changing_inputs
 from brigade.train import DeviceSource, Evaluator, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
@@ -57,12 +59,10 @@ class TrainingSetting:
 
 
 @dataclass(frozen=True)
-class Speed:
-    """Environment steps per second, and what tracing and compiling cost."""
+class TrainingSpeed(Speed):
+    """With what it means for all tasks of the setting at the paper's 1e8 steps each."""
 
-    steps_per_second: float
-    compile_seconds: float
-    projected_minutes: float | None = None  # for all tasks of the setting at the paper's 1e8 steps
+    projected_minutes: float
 
 
 class Training:
@@ -104,7 +104,7 @@ class Training:
         return evaluate(self.evaluator, state.learner.params, state.memory, self.tasks, keys)
 
 
-def training_speed(setting: TrainingSetting) -> Speed:
+def training_speed(setting: TrainingSetting) -> TrainingSpeed:
     """Whole updates, with evaluations if asked; the median over stretches of them."""
     training = Training(setting)
     trainer, tasks, state = training.trainer, training.tasks, training.start()
@@ -134,7 +134,7 @@ def training_speed(setting: TrainingSetting) -> Speed:
     per_stretch = setting.steps_per_update * updates_per_stretch
     median = statistics.median(seconds)
     rate_of_all = per_stretch * len(seconds) / whole
-    return Speed(
+    return TrainingSpeed(
         steps_per_second=per_stretch / median,
         compile_seconds=first - median / updates_per_stretch,
         projected_minutes=setting.seeds * setting.tasks * PAPER_STEPS / rate_of_all / MINUTE,
@@ -206,23 +206,12 @@ def environment_speed(env: Environment, task: Any, num_envs: int, num_steps: int
     return speed_of(lambda number: rollout(jax.random.key(number), task), num_envs * num_steps)
 
 
-def speed_of(call: Callable[[int], Any], steps: int, repetitions: int = 5) -> Speed:
-    """A first call that compiles, then the median of some more."""
-    seconds = []
-    for number in range(repetitions + 1):
-        began = time.perf_counter()
-        jax.block_until_ready(call(number))
-        seconds.append(time.perf_counter() - began)
-    median = statistics.median(seconds[1:])
-    return Speed(steps / median, seconds[0] - median)
-
-
 def print_result(name: str, setting: TrainingSetting | dict[str, Any], speed: Speed) -> None:
     """One line for people, one JSON object for programs."""
     plain = setting if isinstance(setting, dict) else dataclasses.asdict(setting)
-    measured = {k: v for k, v in dataclasses.asdict(speed).items() if v is not None}
+    result = {"bench": name, "setting": plain, "device": device()}
     print(f"{name}: {speed.steps_per_second:,.0f} steps/s")
-    print(json.dumps({"bench": name, "setting": plain, "device": device()} | measured))
+    print(json.dumps(result | dataclasses.asdict(speed)))
 
 
 def setting_from(words: Sequence[str] | None, description: str | None) -> TrainingSetting:
@@ -272,13 +261,9 @@ def print_bench(level: str, num_envs: int | None) -> None:
         (f"evaluating {setting.tasks} tasks", lambda: evaluation_speed(setting)),
         ("training, all of it", lambda: training_speed(setting)),
     )
-    table = rows(f"kitchens of level {level} on {device()}")
-    table.show_header = True
-    for column, name in enumerate(("part", "steps per second", "compiling")):
-        if column < len(table.columns):
-            table.columns[column].header = name
-        else:
-            table.add_column(name)
+    table = Table(title=f"kitchens of level {level} on {device()}", title_justify="left")
+    for heading in ("part", "steps per second", "compiling"):
+        table.add_column(heading)
     console = Console()
     with console.status("") as status:
         for name, measure in parts:

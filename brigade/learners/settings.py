@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from brigade.core import Environment
 from brigade.learners.ppo import PPO, NetworkConfig, PPOConfig, kept_inputs
@@ -18,6 +19,9 @@ class IPPO:
     ppo: PPOConfig = field(default_factory=PPOConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
+    central_critic: ClassVar[bool] = False
+    plays_alone: ClassVar[bool] = False
+
     def build(
         self,
         env: Environment,
@@ -27,17 +31,11 @@ class IPPO:
         changing_inputs: int | None = None,
     ) -> PPO:
         """The learner for an environment and the length of a stream."""
-        return self._build(env, num_tasks, updates_per_task, changing_inputs, central=False)
-
-    def _build(
-        self,
-        env: Environment,
-        num_tasks: int,
-        updates_per_task: int,
-        changing_inputs: int | None,
-        central: bool,
-    ) -> PPO:
-        network = self.network.build(env, num_tasks, central)
+        if self.plays_alone and env.num_agents != 1:
+            raise ValueError(
+                f"ppo plays alone and this environment seats {env.num_agents}; use ippo or mappo"
+            )
+        network = self.network.build(env, num_tasks, self.central_critic)
         if network.memory != "none":
             remembering = RecurrentPolicy(network, env.obs_shape, env.num_agents)
             return RecurrentPPO(remembering, self.ppo, updates_per_task)
@@ -51,33 +49,11 @@ class IPPO:
 class MAPPO(IPPO):
     """PPO with a central critic: it sees what all seats see, and knows whom it judges."""
 
-    def build(
-        self,
-        env: Environment,
-        *,
-        num_tasks: int,
-        updates_per_task: int,
-        changing_inputs: int | None = None,
-    ) -> PPO:
-        """The learner for an environment and the length of a stream."""
-        return self._build(env, num_tasks, updates_per_task, changing_inputs, central=True)
+    central_critic: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class SinglePPO(IPPO):
     """PPO for one agent."""
 
-    def build(
-        self,
-        env: Environment,
-        *,
-        num_tasks: int,
-        updates_per_task: int,
-        changing_inputs: int | None = None,
-    ) -> PPO:
-        """The learner; environments with more seats are for ippo or mappo."""
-        if env.num_agents != 1:
-            raise ValueError(
-                f"ppo plays alone and this environment seats {env.num_agents}; use ippo or mappo"
-            )
-        return self._build(env, num_tasks, updates_per_task, changing_inputs, central=False)
+    plays_alone: ClassVar[bool] = True

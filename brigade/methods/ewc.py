@@ -13,29 +13,21 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, Key, Learner, LearnerState
-from brigade.core.checks import at_least
-from brigade.methods.importance import TINY, Hold, QuadraticPenalty, fisher
+from brigade.methods.importance import TINY, EstimatedPenalty, Hold
 
 
 @dataclass(frozen=True)
-class EWC(QuadraticPenalty):
+class EWC(EstimatedPenalty):
     """A pull to the end of every earlier task."""
 
     coefficient: float = 1e11
     """Weight of the penalty; the penalty is half of it times importance times squared way."""
-    samples: int = 2500
-    """Samples to estimate importance from at the end of a task, at most one minibatch."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least("samples", self.samples, 1)
 
     def end_phase(
         self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
     ) -> tuple[Hold, LearnerState]:
-        held = self.held(state.params)
-        importance = fisher(learner, state.params, held, batch, self.samples, self.critic, key)
-        return with_anchor(mem, held, importance), state
+        importance = self.estimate(learner, state.params, batch, key)
+        return with_anchor(mem, self.held(state.params), importance), state
 
 
 def with_anchor(mem: Hold, anchor: Any, importance: Any) -> Hold:

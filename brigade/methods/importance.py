@@ -10,8 +10,17 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, ContinualMethod, Key, Learner, LossOf, Metrics, Outputs
-from brigade.core.checks import at_least
+from brigade.core import (
+    Array,
+    ContinualMethod,
+    Key,
+    Learner,
+    LearnerState,
+    LossOf,
+    Metrics,
+    Outputs,
+)
+from brigade.core.checks import at_least, within
 from brigade.nets.distributions import Categorical, Distribution
 
 TINY = 1e-30  # no importance that counts is smaller
@@ -65,6 +74,42 @@ class QuadraticPenalty(ContinualMethod):
         )
         scale = self.coefficient / (num_entries(held) if self.per_parameter else 1)
         return 0.5 * scale * (sum(jax.tree.leaves(terms)) + mem.rest)
+
+
+@dataclass(frozen=True)
+class EstimatedPenalty(QuadraticPenalty):
+    """Importance is estimated from samples of a task when it ends."""
+
+    samples: int = 2500
+    """Samples to estimate importance from at the end of a task, at most one minibatch."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("samples", self.samples, 1)
+
+    def estimate(self, learner: Learner, params: Any, batch: Any, key: Key) -> Any:
+        """How much each parameter held matters for the task that ended: its Fisher information."""
+        held = self.held(params)
+        return fisher(learner, params, held, batch, self.samples, self.critic, key)
+
+
+@dataclass(frozen=True)
+class FadingPenalty(EstimatedPenalty):
+    """One anchor, the end of the last task; importance is added up and fades."""
+
+    decay: float = 0.9
+    """What is left of earlier importance when a task's is added: 0 nothing, 1 all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("decay", self.decay, 0.0, 1.0)
+
+    def end_phase(
+        self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
+    ) -> tuple[Hold, LearnerState]:
+        new = self.estimate(learner, state.params, batch, key)
+        importance = jax.tree.map(lambda o, n: self.decay * o + n, mem.importance, new)
+        return Hold(self.held(state.params), importance, mem.rest), state
 
 
 def held_part(params: Any, heads: bool, critic: bool) -> dict[str, Any]:
@@ -155,8 +200,3 @@ def mean_over_samples(
     nothing = jax.tree.map(jnp.zeros_like, like)
     keys = jax.random.split(key, index.shape)
     return jax.lax.scan(add_chunk, nothing, (index, keys))[0]
-
-
-def decayed(old: Any, new: Any, decay: float) -> Any:
-    """Old importance fades as new importance is added."""
-    return jax.tree.map(lambda o, n: decay * o + n, old, new)

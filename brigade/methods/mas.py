@@ -8,41 +8,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Key, Learner, LearnerState
-from brigade.core.checks import at_least, within
-from brigade.methods.importance import (
-    TINY,
-    Hold,
-    QuadraticPenalty,
-    decayed,
-    num_entries,
-    sensitivity,
-)
+from brigade.core import Key, Learner
+from brigade.methods.importance import TINY, FadingPenalty, num_entries, sensitivity
 
 
 @dataclass(frozen=True)
-class MAS(QuadraticPenalty):
+class MAS(FadingPenalty):
     """Importance is the slope of the squared length of the outputs, 1 on average per task."""
 
     coefficient: float = 1e9
     """Weight of the penalty; the penalty is half of it times importance times squared way."""
-    decay: float = 0.9
-    """What is left of earlier importance when a task's is added: 0 nothing, 1 all."""
-    samples: int = 2500
-    """Samples to estimate importance from at the end of a task, at most one minibatch."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        within("decay", self.decay, 0.0, 1.0)
-        at_least("samples", self.samples, 1)
-
-    def end_phase(
-        self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
-    ) -> tuple[Hold, LearnerState]:
-        held = self.held(state.params)
-        slope = sensitivity(learner, state.params, held, batch, self.samples, self.critic, key)
-        importance = decayed(mem.importance, with_mean_one(slope), self.decay)
-        return Hold(held, importance, mem.rest), state
+    def estimate(self, learner: Learner, params: Any, batch: Any, key: Key) -> Any:
+        held = self.held(params)
+        slope = sensitivity(learner, params, held, batch, self.samples, self.critic, key)
+        return with_mean_one(slope)
 
 
 def with_mean_one(tree: Any) -> Any:

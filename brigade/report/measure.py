@@ -69,7 +69,7 @@ class Summary:
 def summary(run: RunData) -> Summary:
     """Compute what the tables and the page show."""
     score = run.score
-    learned, forgetting = _after_training(run, score), _forgetting(run, score)
+    learned, forgetting = after_training(run, score), _forgetting(run, score)
     tasks = zip(run.task_names, learned, score[-1], forgetting, strict=True)
     transfer, note = _forward_transfer(run, score)
     return Summary(
@@ -77,10 +77,10 @@ def summary(run: RunData) -> Summary:
         method=run.setting("method"),
         seeds=len(run.seeds),
         tasks=tuple(
-            TaskSummary(name, _estimate(after), _sure(final), _estimate(lost))
+            TaskSummary(name, _estimate(after), sure(final), _estimate(lost))
             for name, after, final, lost in tasks
         ),
-        average_score=_sure(_by_seed(meal.average_score, score)),
+        average_score=sure(_by_seed(meal.average_score, score)),
         learned=_mean_of_known(learned),
         forgetting=_mean_of_known(forgetting),
         forward_transfer=transfer,
@@ -90,7 +90,7 @@ def summary(run: RunData) -> Summary:
     )
 
 
-def _after_training(run: RunData, score: Floats) -> Sequence[Floats | None]:
+def after_training(run: RunData, score: Floats) -> Sequence[Floats | None]:
     """Scores [seed] at the end of every task's own training; None where that is still to come."""
     return [
         None if last is None or run.steps[-1] < end else score[last, task]
@@ -153,19 +153,20 @@ def _by_seed(metric: Callable[[Floats], Floats | float | None], score: Floats) -
     return np.array([metric(score[:, :, s]) for s in range(score.shape[2])], dtype=np.float64)
 
 
-def _sure(values: Floats) -> Estimate:
+def sure(values: Floats) -> Estimate:
+    """Of values [seed]."""
     mean, half_width = mean_and_interval(values)
     return Estimate(float(mean), float(half_width))
 
 
 def _estimate(values: Floats | None) -> Estimate | None:
-    return None if values is None else _sure(values)
+    return None if values is None else sure(values)
 
 
 def _mean_of_known(rows: Sequence[Floats | None]) -> Estimate | None:
     """Over tasks first, so that the interval is that of the seeds."""
     known = [row for row in rows if row is not None]
-    return _sure(np.mean(known, axis=0)) if known else None
+    return sure(np.mean(known, axis=0)) if known else None
 
 
 def _two_decimals(value: float) -> str:

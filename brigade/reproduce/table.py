@@ -14,13 +14,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from brigade.metrics.stats import mean_and_interval
 from brigade.report.measure import Estimate
 from brigade.report.read import RunData, read_run
 from brigade.reproduce.measures import MEASURES
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.folder import write_atomically
 
+UNKNOWN = Estimate(float("nan"), float("nan"))
 HEADINGS = ("run", "measure", "ours", "published", "apart", "covered")
 
 
@@ -64,11 +64,9 @@ def measure_all(target: Target, rows: Sequence[Row], folders: Sequence[Path]) ->
 
 
 def cell(row: Row, measure: str, run: RunData) -> Cell:
-    """Mean and interval over seeds, beside what was published."""
+    """A measure of a run beside what was published."""
     title, function = MEASURES[measure]
-    mean, half_width = mean_and_interval(function(run))
-    ours = Estimate(float(mean), float(half_width))
-    return Cell(row.name, title, ours, row.published.get(measure))
+    return Cell(row.name, title, function(run) or UNKNOWN, row.published.get(measure))
 
 
 def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ MEASURED_STEPS = 6400  # a rollout of about this size is timed and scaled up
 
 @dataclass(frozen=True)
 class Speed:
-    """Environment steps per second, and what the first call cost."""
+    """Environment steps per second, and what tracing and compiling cost."""
 
     steps_per_second: float
     compile_seconds: float
@@ -39,8 +40,7 @@ def experiment_speed(experiment: Experiment) -> Speed:
         state, metrics = parts.trainer.step(state, tasks, 0)
         return metrics
 
-    first, median = timed(step, repetitions=3)
-    return Speed(small.config.steps_per_update / median, first - median)
+    return speed_of(step, small.config.steps_per_update, repetitions=3)
 
 
 def shrunk(experiment: Experiment) -> Experiment:
@@ -52,14 +52,15 @@ def shrunk(experiment: Experiment) -> Experiment:
     )
 
 
-def timed(call: Any, repetitions: int = 5) -> tuple[float, float]:
-    """Seconds of the first call, and the median of the others."""
+def speed_of(call: Callable[[int], Any], steps: int, repetitions: int = 5) -> Speed:
+    """A first call that compiles, then the median of some more."""
     seconds = []
     for number in range(repetitions + 1):
         began = time.perf_counter()
         jax.block_until_ready(call(number))
         seconds.append(time.perf_counter() - began)
-    return seconds[0], statistics.median(seconds[1:])
+    median = statistics.median(seconds[1:])
+    return Speed(steps / median, seconds[0] - median)
 
 
 @dataclass(frozen=True)
