@@ -453,7 +453,3 @@ def print_report(paths: list[Path], out: Path | None) -> None:
     html = write_report(runs, folder)
     write_csv(runs, folder)
     print(f"report: {html}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -18,7 +18,7 @@ class L2(QuadraticPenalty):
 
     coefficient: float = 1e7
     """Weight of the penalty; the penalty is half of it times the squared way."""
-    first_task: bool = True
+    first_task: bool = False
     """Hold the first task to the initial parameters, as the MEAL release does."""
 
     def init(self, params: Any, batch: Any) -> Hold:

@@ -11,5 +11,5 @@ from brigade.methods.importance import FadingPenalty
 class OnlineEWC(FadingPenalty):
     """The Fisher information of earlier tasks counts less with every task."""
 
-    coefficient: float = 1e11
+    coefficient: float = 1e8
     """Weight of the penalty; the penalty is half of it times importance times squared way."""

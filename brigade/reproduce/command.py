@@ -89,12 +89,26 @@ def read_run_config(path: Path) -> Any:
 
 
 def do_or_finish(path: Path, experiment: Experiment, quiet: bool) -> RunResult:
-    """A run from its start or from where it stopped."""
+    """A run from its start or from where it stopped; one with all its evaluations is done."""
+    done = recorded(path, experiment)
+    if done is not None:
+        return done
     with Display(quiet) as show:
         if (path / "config.json").exists():
             # Its config is what was asked for now, so whatever it names is trusted.
             return resume(path, trust=True, begin=show.begin, watch=show)
         return run(experiment, path, begin=show.begin, watch=show)
+
+
+def recorded(path: Path, experiment: Experiment) -> RunResult | None:
+    """A finished run, by its evaluations alone: shared folders come without checkpoints."""
+    if not (path / "returns.npz").exists():
+        return None
+    arrays = RunFolder.open(path).read_returns()
+    config = experiment.config
+    if arrays["steps"][-1] < config.tasks_in_all * config.steps_per_task:
+        return None
+    return RunResult(path, experiment, arrays)
 
 
 def slug(name: str) -> str:

@@ -37,6 +37,7 @@ from brigade.runs.folder import (
 from brigade.train import DeviceSource, Evaluator, Position, Progress, Record, Trainer
 from brigade.train.trainer import TrainState, stack_sequences
 
+SAME_PRESS_SECONDS = 0.3  # signals closer together are one
 LOG_SECONDS = 1.0  # the log is written at most this often, so that the device need not wait for it
 
 
@@ -280,7 +281,7 @@ def _carry_on(
             if watch is not None:
                 watch(progress, now, experiment)
     except KeyboardInterrupt:
-        if position is not None:
+        if position is not None and is_whole(position.state):
             keeper.save(position)
         raise
     if position is None:
@@ -292,25 +293,35 @@ def _carry_on(
 
 
 def heeding_ctrl_c(updates: Iterator[tuple[Progress, Position]]) -> Iterator[Any]:
-    """Go on until Ctrl-C. Pressed while Python collects garbage, its exception would be lost."""
+    """Go on until Ctrl-C, then to the end of the update, which overwrites the state it began with.
+
+    Pressed again, it stops at once; `timeout` and the like send their signal twice for one.
+    """
     if threading.current_thread() is not threading.main_thread():  # only that one hears signals
         yield from updates
         return
-    pressed = False
+    pressed: float | None = None
 
     def remember(number: int, frame: Any) -> None:
         nonlocal pressed
-        pressed = True
-        signal.default_int_handler(number, frame)
+        if pressed is not None and time.monotonic() - pressed > SAME_PRESS_SECONDS:
+            signal.default_int_handler(number, frame)
+        pressed = pressed or time.monotonic()
 
     before = signal.signal(signal.SIGINT, remember)
     try:
         for update in updates:
             yield update
-            if pressed:
+            if pressed is not None:
                 raise KeyboardInterrupt
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def is_whole(state: Any) -> bool:
+    """Whether no update has begun to overwrite a training state."""
+    leaves = jax.tree.leaves(state)
+    return not any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
 
 
 class Keeper:

@@ -252,7 +252,7 @@ def test_bench_prints_steps_per_second(capsys):
 
 def test_ctrl_c_says_how_to_go_on(here):
     """A real process, interrupted once it has begun to learn."""
-    words = [sys.executable, "-m", "brigade.cli", "run", *TINY, "--out", "run", "--quiet"]
+    words = [sys.executable, "-m", "brigade", "run", *TINY, "--out", "run", "--quiet"]
     words += ["--steps-per-task", "1e6"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     while not (here / "run" / "returns.npz").exists() and process.poll() is None:

@@ -99,19 +99,19 @@ def test_a_network_of_heads_alone_is_refused():
 
 def test_the_penalty_of_l2_by_hand():
     start, now = at(1.0, 2.0), at(4.0, 6.0, head=9.0, critic=9.0)
-    method = L2(coefficient=2.0)
+    method = L2(coefficient=2.0, first_task=True)
     penalty, slope = penalty_and_slope(method, method.init(start, None), now)
     # 1/2 * 2 / (2 parameters) * (3 * 3 + 4 * 4)
     assert penalty == 12.5
     assert weights(slope).tolist() == [3.0, 4.0]
     assert slope["actor_head"]["bias"] == slope["critic_trunk"]["bias"] == 0.0
-    whole = L2(coefficient=2.0, per_parameter=False)
+    whole = L2(coefficient=2.0, first_task=True, per_parameter=False)
     assert penalty_and_slope(whole, whole.init(start, None), now)[0] == 25.0
 
 
-def test_l2_can_leave_the_first_task_free():
+def test_l2_leaves_the_first_task_free():
     start, now = at(1.0, 2.0), at(4.0, 6.0)
-    method = L2(coefficient=2.0, first_task=False)
+    method = L2(coefficient=2.0)
     mem = method.init(start, None)
     assert penalty_and_slope(method, mem, now)[0] == 0.0
     assert penalty_and_slope(method, end(method, mem, now), start)[0] == 12.5

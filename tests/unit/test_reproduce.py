@@ -1,6 +1,7 @@
 """Tables run again: every target can be started, runs are resumed, figures set side by side."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,9 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
         raise AssertionError("run again")
 
     monkeypatch.setattr(command, "run", fail)
+    monkeypatch.setattr(command, "resume", fail)
+    for kept in (tmp_path / "out").rglob("checkpoints"):  # folders that travel come without
+        shutil.rmtree(kept)
     again = command.reproduce("test/table", None, "small", tmp_path / "out", [], quiet=True)
     assert again.read_text() == path.read_text()
     with pytest.raises(UserError, match="was run with other settings"):

@@ -1,6 +1,6 @@
 """Run folders: what is in them, and that nothing is lost, overwritten or executed."""
 
-import contextlib
+import itertools
 import json
 import os
 import signal
@@ -18,6 +18,7 @@ from brigade.errors import UserError
 from brigade.runs import folder as folders
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.run import heeding_ctrl_c, load, resume, run
+from brigade.train import Trainer
 
 SMALL = {
     "benchmark": "meal/level-1",
@@ -209,7 +210,7 @@ def test_a_missing_run_is_told_so(tmp_path):
 
 def brigade_process(words):
     environment = os.environ | {"XDG_CACHE_HOME": str(Path(__file__).parents[2] / ".cache")}
-    command = [sys.executable, "-m", "brigade.cli", *words]
+    command = [sys.executable, "-m", "brigade", *words]
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -252,19 +253,46 @@ def test_the_library_offers_the_same(finished):
     assert brigade.run is run
 
 
-def test_ctrl_c_that_python_lost_stops_the_run_all_the_same():
-    """An exception in a garbage collector's callback is not passed on."""
-    seen = []
+def pressing_ctrl_c(times, seen):
+    """Five updates; Ctrl-C is pressed so many times within the third."""
 
     def updates():
         for number in range(5):
-            with contextlib.suppress(KeyboardInterrupt):
-                if number == 2:
-                    signal.raise_signal(signal.SIGINT)
+            for _ in range(times if number == 2 else 0):
+                signal.raise_signal(signal.SIGINT)
             yield number
 
-    before = signal.getsignal(signal.SIGINT)
+    for update in heeding_ctrl_c(updates()):
+        seen.append(update)
+
+
+@pytest.mark.parametrize(
+    ("times", "apart", "done"), [(1, 1.0, [0, 1, 2]), (2, 0.01, [0, 1, 2]), (2, 1.0, [0, 1])]
+)
+def test_ctrl_c_stops_after_the_update_and_pressed_again_at_once(times, apart, done, monkeypatch):
+    clock = itertools.count(1.0, apart / 2)  # read twice per press
+    monkeypatch.setattr("brigade.runs.run.time.monotonic", lambda: next(clock))
+    seen, before = [], signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        seen.extend(heeding_ctrl_c(updates()))
-    assert seen == [0, 1, 2]
+        pressing_ctrl_c(times, seen)
+    assert seen == done
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_run_stopped_within_an_update_keeps_its_last_checkpoint(tmp_path, monkeypatch):
+    """The update has overwritten the state it began with, so there is none to save."""
+    updates = Trainer.run
+
+    def broken_off(self, *arguments, **settings):
+        for progress, position in updates(self, *arguments, **settings):
+            yield progress, position
+            if progress.update:
+                jax.tree.map(lambda leaf: leaf.delete(), position.state)
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "run", broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        run(SMALL, tmp_path / "run")
+    monkeypatch.undo()
+    resume(tmp_path / "run")
+    assert (tmp_path / "run" / "returns.npz").exists()
