@@ -64,9 +64,38 @@ def forward_transfer(
     """MEAL eq. 3: gain in AUC over training alone, as a share of 1 - AUC_b; `per_task` [task].
 
     `score` [evaluation, task], `baseline_score` [task, baseline evaluation]. AUC_b = 1 leaves no
-    share: nan, left out of the mean. AUC_b > 1 turns the sign, as the equation does. The release
-    divides by AUC_b instead.
+    share: nan, left out of the mean. AUC_b > 1 turns the sign, as the equation does, and near 1 it
+    says little: see `area_gained`. The release divides by AUC_b instead.
     """
+    auc, alone = _areas(times, score, task_ends, baseline_times, baseline_score)
+    no_room = np.abs(1 - alone) <= _PERFECT
+    per_task = ratio(auc - alone, np.where(no_room, 0.0, 1 - alone))
+    return MetricResult(value=mean_or_nan(per_task[~no_room]), per_task=per_task)
+
+
+def area_gained(
+    times: npt.ArrayLike,
+    score: npt.ArrayLike,
+    task_ends: npt.ArrayLike,
+    baseline_times: npt.ArrayLike,
+    baseline_score: npt.ArrayLike,
+) -> MetricResult:
+    """The numerator of MEAL eq. 3, AUC - AUC_b, which is sound for scores above 1, too.
+
+    It is the mean distance between the two learning curves, in scores; `per_task` [task].
+    """
+    auc, alone = _areas(times, score, task_ends, baseline_times, baseline_score)
+    return MetricResult(value=mean_or_nan(auc - alone), per_task=auc - alone)
+
+
+def _areas(
+    times: npt.ArrayLike,
+    score: npt.ArrayLike,
+    task_ends: npt.ArrayLike,
+    baseline_times: npt.ArrayLike,
+    baseline_score: npt.ArrayLike,
+) -> tuple[Floats, Floats]:
+    """AUC and AUC_b of MEAL eq. 3, both [task]."""
     record = _read(times, score, task_ends)
     alone_times = _clock("baseline_times", baseline_times, "evaluation")
     alone_score = as_floats("baseline_score", baseline_score, "task", "evaluation")
@@ -77,21 +106,15 @@ def forward_transfer(
         "one row per task, one column per baseline time",
     )
     spans = list(zip(record.starts, record.ends, strict=True))
-    auc = np.array(
-        [
-            _mean_score(f"task {task}", record.times, record.score[:, task], start, end)
-            for task, (start, end) in enumerate(spans)
-        ]
-    )
-    alone = np.array(
-        [
-            _mean_score(f"the baseline of task {task}", alone_times, curve, 0.0, end - start)
-            for task, (curve, (start, end)) in enumerate(zip(alone_score, spans, strict=True))
-        ]
-    )
-    no_room = np.abs(1 - alone) <= _PERFECT
-    per_task = ratio(auc - alone, np.where(no_room, 0.0, 1 - alone))
-    return MetricResult(value=mean_or_nan(per_task[~no_room]), per_task=per_task)
+    auc = [
+        _mean_score(f"task {task}", record.times, record.score[:, task], start, end)
+        for task, (start, end) in enumerate(spans)
+    ]
+    alone = [
+        _mean_score(f"the baseline of task {task}", alone_times, curve, 0.0, end - start)
+        for task, (curve, (start, end)) in enumerate(zip(alone_score, spans, strict=True))
+    ]
+    return np.array(auc), np.array(alone)
 
 
 def _clock(name: str, values: npt.ArrayLike, axis: str) -> Floats:

@@ -22,6 +22,7 @@ from brigade.report.read import RunData
 from brigade.report.style import INK, LINE, SHADE, series, themed
 
 INCHES = (3.7, 2.2)  # small, so that letters stay readable when the page is as wide as a phone
+MOST_INTERVALS = 40  # among bars; more would hide them
 MOST_POINTS = 200  # per line: more cannot be seen and would make pages of long runs heavy
 RC: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -116,11 +117,12 @@ def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
 
     def paint(axes: Axes) -> None:
         width = 0.8 / len(summaries)
+        room = len(summaries) * len(summaries[0].tasks) <= MOST_INTERVALS
         for index, numbers in enumerate(summaries):
             shift = (index - (len(summaries) - 1) / 2) * width
             for place, task in enumerate(numbers.tasks, start=1):
                 if task.forgetting:
-                    _bar(axes, place + shift, width, task.forgetting, series(index)[0])
+                    _bar(axes, place + shift, width, task.forgetting, series(index)[0], room)
         places = max(len(numbers.tasks) for numbers in summaries) - 1
         axes.set_xlim(0.4, places + 0.6)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -132,11 +134,12 @@ def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
 def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
     """How well runs learn against how much they keep, with the runs' numbers; needs two runs.
 
-    Learning is forward transfer where it is known of all, else the score after own training.
+    Learning is the area gained over training alone where it is known of all, else the score after
+    own training.
     """
-    transfer = all(numbers.forward_transfer for numbers in summaries)
+    transfer = all(numbers.area_gained for numbers in summaries)
     points = [
-        (index, numbers.forward_transfer if transfer else numbers.learned, numbers.forgetting)
+        (index, numbers.area_gained if transfer else numbers.learned, numbers.forgetting)
         for index, numbers in enumerate(summaries)
     ]
     known = [(index, x, lost) for index, x, lost in points if x and lost]
@@ -152,7 +155,7 @@ def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
             axes.annotate(str(index + 1), (learned.mean, kept), (5, 4), textcoords="offset points")
         axes.margins(0.15)
 
-    across = "forward transfer" if transfer else "score after own training"
+    across = "transfer: area gained" if transfer else "score after own training"
     return _draw("Stability against plasticity", paint, across, "1 - forgetting")
 
 
@@ -192,9 +195,11 @@ def _line(axes: Axes, index: int, x: Floats, values: Floats, alone: bool) -> Non
     axes.plot(x, mean, color=colour, lw=1.8, ls=dash, marker=marker, ms=4)
 
 
-def _bar(axes: Axes, place: float, width: float, lost: Estimate, colour: str) -> None:
+def _bar(
+    axes: Axes, place: float, width: float, lost: Estimate, colour: str, interval: bool
+) -> None:
     axes.bar(place, lost.mean, 0.9 * width, color=colour)
-    if not np.isnan(lost.half_width):
+    if interval and not np.isnan(lost.half_width):
         axes.errorbar(place, lost.mean, lost.half_width, color=INK, elinewidth=0.9)
 
 

@@ -15,6 +15,7 @@ from brigade.report.tables import (
     count,
     explanations,
     labels,
+    one_benchmark,
     task_headings,
     task_rows,
     unfinished,
@@ -83,13 +84,7 @@ def write_report(runs: Sequence[RunData], folder: Path) -> Path:
 
 
 def _title(runs: Sequence[RunData]) -> str:
-    return f"{_benchmark(runs) or count(len(runs), 'run')}: {', '.join(labels(runs))}"
-
-
-def _benchmark(runs: Sequence[RunData]) -> str:
-    """The benchmark, if there is but one."""
-    found = {run.setting("benchmark") for run in runs}
-    return found.pop() if len(found) == 1 else ""
+    return f"{one_benchmark(runs) or count(len(runs), 'run')}: {', '.join(labels(runs))}"
 
 
 def _folders(runs: Sequence[RunData]) -> str:
@@ -122,8 +117,6 @@ def _headline(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     if len(runs) > 1:
         columns = {"": [str(number + 1) for number in range(len(runs))]}
         columns |= comparison(runs, summaries)
-        if _benchmark(runs):  # it stands in the title
-            del columns["benchmark"]
         names, rows = list(columns).index("seeds"), zip(*columns.values(), strict=True)
         return page.section("Side by side", page.table(list(columns), rows, names), small)
     cards = [_card(*entry) for entry in _numbers(summaries[0]) if entry[1]]
@@ -137,6 +130,7 @@ def _numbers(numbers: Summary) -> list[tuple[str, Estimate | None, str]]:
         ("Forgetting", numbers.forgetting, "0: all was kept, 1: all was lost"),
         ("After training", numbers.learned, "score when a task's own training ended"),
         ("Forward transfer", numbers.forward_transfer, "0: like training alone, 1: perfect"),
+        ("Area gained", numbers.area_gained, "mean score while learning, less that of alone"),
     ]
 
 

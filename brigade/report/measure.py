@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from brigade.metrics import meal
-from brigade.metrics.result import Floats
+from brigade.metrics.result import Floats, MetricResult
 from brigade.metrics.stats import mean_and_interval
 from brigade.report.read import RunData
 
@@ -51,6 +51,7 @@ class Summary:
     learned: Estimate | None  # mean over the finished tasks of their score after training
     forgetting: Estimate | None
     forward_transfer: Estimate | None
+    area_gained: Estimate | None  # forward transfer before it is divided
     transfer_note: str  # why there is no forward transfer
     steps: int
     planned_steps: int
@@ -71,7 +72,7 @@ def summary(run: RunData) -> Summary:
     score = run.score
     learned, forgetting = after_training(run, score), _forgetting(run, score)
     tasks = zip(run.task_names, learned, score[-1], forgetting, strict=True)
-    transfer, note = _forward_transfer(run, score)
+    transfer, gained, note = _over_training_alone(run, score)
     return Summary(
         benchmark=run.setting("benchmark"),
         method=run.setting("method"),
@@ -84,6 +85,7 @@ def summary(run: RunData) -> Summary:
         learned=_mean_of_known(learned),
         forgetting=_mean_of_known(forgetting),
         forward_transfer=transfer,
+        area_gained=gained,
         transfer_note=note,
         steps=int(run.steps[-1]),
         planned_steps=int(run.task_ends[-1]),
@@ -126,15 +128,18 @@ def _forgetting(run: RunData, score: Floats) -> Sequence[Floats | None]:
     return result
 
 
-def _forward_transfer(run: RunData, score: Floats) -> tuple[Estimate | None, str]:
-    """Over the tasks that have ended, against training each of them alone; or why not."""
+def _over_training_alone(
+    run: RunData, score: Floats
+) -> tuple[Estimate | None, Estimate | None, str]:
+    """Forward transfer and the area gained, over the tasks that have ended; or why not."""
     if not {"baseline_steps", "baseline_score"} <= run.arrays.keys():
-        return None, NO_BASELINES
+        return None, None, NO_BASELINES
     ended = int((run.task_ends <= run.steps[-1]).sum())
     alone = run.arrays["baseline_score"]
-    try:
+
+    def over_seeds(metric: Callable[..., MetricResult]) -> Estimate:
         values = [
-            meal.forward_transfer(
+            metric(
                 run.steps,
                 score[:, :ended, seed],
                 run.task_ends[:ended],
@@ -143,9 +148,12 @@ def _forward_transfer(run: RunData, score: Floats) -> tuple[Estimate | None, str
             ).value
             for seed in range(len(run.seeds))
         ]
+        return sure(np.array(values))
+
+    try:
+        return over_seeds(meal.forward_transfer), over_seeds(meal.area_gained), ""
     except (ValueError, IndexError) as error:
-        return None, str(error).splitlines()[0]
-    return _estimate(np.array(values)), ""
+        return None, None, str(error).splitlines()[0]
 
 
 def _by_seed(metric: Callable[[Floats], Floats | float | None], score: Floats) -> Floats:

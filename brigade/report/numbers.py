@@ -17,7 +17,7 @@ from brigade.runs.folder import write_atomically
 SCORES = ("run", "seed", "task", "task_name", "steps", "score", "return")
 ESTIMATES = [
     f"{name}{end}"
-    for name in ("after_training", "final", "forgetting", "forward_transfer")
+    for name in ("after_training", "final", "forgetting", "forward_transfer", "area_gained")
     for end in ("", "_half_width")
 ]
 SUMMARY = ("run", "benchmark", "method", "seeds", "task", "task_name", *ESTIMATES)
@@ -60,10 +60,11 @@ def _summary_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
         numbers = summary(run)
         who = (label, numbers.benchmark, numbers.method, numbers.seeds)
         for place, task in enumerate(numbers.tasks, start=1):
-            cells = (task.after_training, task.final, task.forgetting, None)
+            cells = (task.after_training, task.final, task.forgetting, None, None)
             yield (*who, place, task.name, *_cells(cells))
         total = (numbers.learned, numbers.average_score, numbers.forgetting)
-        yield (*who, "all", "", *_cells((*total, numbers.forward_transfer)))
+        transfer = (numbers.forward_transfer, numbers.area_gained)
+        yield (*who, "all", "", *_cells((*total, *transfer)))
 
 
 def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float | str]:

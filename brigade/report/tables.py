@@ -48,7 +48,10 @@ def task_rows(numbers: Summary) -> list[list[str]]:
 
 
 def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> dict[str, list[str]]:
-    """Columns by heading, a cell per run; a column that says nothing is left out."""
+    """Columns by heading, a cell per run; a column that says nothing is left out.
+
+    A benchmark that all runs share stands above the table instead.
+    """
     columns = {
         "run": labels(runs),
         "benchmark": [numbers.benchmark for numbers in summaries],
@@ -57,12 +60,21 @@ def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> dict[st
         "average score": [show(numbers.average_score) for numbers in summaries],
         "forgetting": [show(numbers.forgetting) for numbers in summaries],
         "fwd. transfer": [show(numbers.forward_transfer) for numbers in summaries],
+        "area gained": [show(numbers.area_gained) for numbers in summaries],
     }
+    if one_benchmark(runs):
+        del columns["benchmark"]
     if columns["run"] == columns["method"]:
         del columns["run"]
     if not any(numbers.forward_transfer for numbers in summaries):
-        del columns["fwd. transfer"]
+        del columns["fwd. transfer"], columns["area gained"]
     return columns
+
+
+def one_benchmark(runs: Sequence[RunData]) -> str:
+    """The benchmark, if there is but one."""
+    found = {run.setting("benchmark") for run in runs}
+    return found.pop() if len(found) == 1 else ""
 
 
 def headline(numbers: Summary) -> str:
@@ -105,6 +117,8 @@ def print_summary(console: Console, runs: Sequence[RunData]) -> None:
         headings, rows = task_headings(summaries[0]), task_rows(summaries[0])
         _print_table(console, headings, rows, names=2, total=True)
     else:
+        if one_benchmark(runs):
+            _say(console, one_benchmark(runs))
         columns = comparison(runs, summaries)
         rows = [list(row) for row in zip(*columns.values(), strict=True)]
         _print_table(console, list(columns), rows, names=list(columns).index("seeds"))

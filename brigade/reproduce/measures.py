@@ -58,6 +58,7 @@ MEASURES: dict[str, tuple[str, Callable[[RunData], Estimate | None]]] = {
     "average_score": ("average score", lambda run: summary(run).average_score),
     "forgetting": ("forgetting", lambda run: summary(run).forgetting),
     "forward_transfer": ("forward transfer", lambda run: summary(run).forward_transfer),
+    "area_gained": ("area gained", lambda run: summary(run).area_gained),
     "after_training": ("after training", lambda run: summary(run).learned),
     "second_third": ("tasks 6-10", of_tasks(Fraction(1, 3), Fraction(2, 3))),
     "last_third": ("tasks 11-15", of_tasks(Fraction(2, 3), Fraction(1))),

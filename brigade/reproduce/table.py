@@ -21,7 +21,7 @@ from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.folder import write_atomically
 
 UNKNOWN = Estimate(float("nan"), float("nan"))
-HEADINGS = ("run", "measure", "ours", "published", "apart", "covered")
+HEADINGS = ("run", "measure", "ours", "published", "apart", "within")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def cell(row: Row, measure: str, run: RunData) -> Cell:
 
 def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:
     """One line per measure, a rule between runs."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for place, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="left" if place < 2 else "right", no_wrap=True)
     for place, each in enumerate(cells):

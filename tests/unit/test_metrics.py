@@ -98,6 +98,16 @@ def test_forward_transfer_is_the_share_of_the_room_above_the_baseline() -> None:
     assert result.value == pytest.approx(0.15625)
 
 
+def test_area_gained_is_the_mean_distance_of_the_curves() -> None:
+    # The areas of the test above. Baselines beyond 1 turn forward transfer's sign, not this one's.
+    alone = [[0, 0.2, 0.4], [2, 2, 2]]
+    result = meal.area_gained(TIMES, SCORE, ENDS, [0, 50, 100], alone)
+    assert result.per_task == pytest.approx([0.25, -1.5])
+    assert result.value == pytest.approx(-0.625)
+    divided = meal.forward_transfer(TIMES, SCORE, ENDS, [0, 50, 100], alone)
+    assert divided.per_task == pytest.approx([0.3125, 1.5])
+
+
 def test_a_perfect_baseline_leaves_no_room_and_is_left_out_of_the_mean() -> None:
     result = meal.forward_transfer(TIMES, SCORE, ENDS, [0, 50, 100], [[1, 1, 1], [0.2, 0.2, 0.2]])
     assert result.per_task == pytest.approx([nan, 0.375], nan_ok=True)  # (.5 - .2) / .8

@@ -108,6 +108,7 @@ def test_forward_transfer_needs_baselines(tmp_path):
     numbers = summary(read_run(make_run(tmp_path / "run", **alone)))
     # Alone nothing is learned, so the gain is the mean height of the curve itself.
     near(numbers.forward_transfer, (0.5 + 0.4) / 2, (0.4 + 0.405) / 2)
+    assert numbers.area_gained == numbers.forward_transfer
     assert numbers.transfer_note == ""
 
 
@@ -163,9 +164,18 @@ def test_terminal_compares_runs(tmp_path):
     text = printed(ft, ewc)
     assert max(map(len, text.splitlines())) <= 80
     lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
-    assert lines[0] == "benchmark method seeds average score forgetting"
-    assert lines[1] == "meal/level-1 ft 2 0.58 ± 0.89 0.32 ± 2.32"
-    assert lines[2] == "meal/level-1 ewc 2 0.58 ± 0.89 0.32 ± 2.32"
+    assert lines[0] == "meal/level-1"
+    assert lines[1] == "method seeds average score forgetting"
+    assert lines[2] == "ft 2 0.58 ± 0.89 0.32 ± 2.32"
+    assert lines[3] == "ewc 2 0.58 ± 0.89 0.32 ± 2.32"
+
+
+def test_terminal_names_the_benchmarks_where_they_differ(tmp_path):
+    one = read_run(make_run(tmp_path / "a"))
+    two = read_run(make_run(tmp_path / "b", config=CONFIG | {"benchmark": "meal/level-2"}))
+    lines = [re.sub(r"\s+", " ", line).strip() for line in printed(one, two).splitlines()]
+    assert lines[0] == "run benchmark method seeds average score forgetting"
+    assert lines[2].startswith("meal/level-2 ft")
 
 
 def test_terminal_takes_no_orders_from_names(tmp_path):
