@@ -1,6 +1,7 @@
 """Tables run again: every target can be started, runs are resumed, figures set side by side."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -97,6 +98,21 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
     assert again.read_text() == path.read_text()
     with pytest.raises(UserError, match="was run with other settings"):
         command.reproduce("t", None, "small", tmp_path / "out", ["--seeds", "3"], quiet=True)
+
+
+def test_the_recorded_table_comes_out_of_its_folders_again(tmp_path):
+    results = Path(__file__).parents[2] / "docs" / "results"
+    page = (results / "meal.md").read_text(encoding="utf-8")
+    words = re.search(r"`brigade reproduce meal/table-2 --level 1 --scale paper (.*)`", page)[1]
+    shutil.copytree(results / "meal-level-1", tmp_path / "runs")
+    path = command.reproduce(
+        "meal/table-2", "1", "paper", tmp_path / "runs", words.split(), quiet=True
+    )
+    recorded = (results / "meal-level-1" / "table.md").read_text(encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == recorded
+    for measure in ("average score", "forgetting", "area gained", "after training"):
+        for number in re.findall(rf"\| {measure} \| (\S+ ± \S+) \|", recorded):
+            assert f"| {number} |" in page
 
 
 def run_data(**arrays):
