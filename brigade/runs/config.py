@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -348,7 +349,8 @@ def _one_line(box: str) -> str:
             break
         if text and not line.startswith("╭"):
             words.append(text)
-    return " ".join(words) or box.strip()
+    said = " ".join(words) or box.strip()
+    return re.sub(r"^Error parsing \w+: ", "", said)  # what settings say of themselves is enough
 
 
 def _plain(value: Any) -> Any:

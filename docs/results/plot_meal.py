@@ -29,7 +29,8 @@ def main() -> None:
         (line,) = over_time.plot(run.steps / 1e6, mean, label=name)
         over_time.fill_between(run.steps / 1e6, mean - half, mean + half, alpha=0.2, lw=0)
         numbers = summary(run)
-        assert numbers.area_gained is not None and numbers.forgetting is not None
+        assert numbers.area_gained is not None
+        assert numbers.forgetting is not None
         place = (numbers.area_gained.mean, 1 - numbers.forgetting.mean)
         plane.plot(*place, "o", color=line.get_color(), label=name)
     over_time.set(xlabel="million steps", ylabel="average score over all 20 kitchens")

@@ -89,7 +89,10 @@ def here(tmp_path, monkeypatch):
         ("layouts --file potless.txt", "potless.txt: R2 parts: there is no tile P"),
         ("layouts --file none.txt", "cannot read none.txt: No such file"),
         ("bench --level 7", "invalid choice: '7'"),
-        ("run meal/level-1 --env.roles --env.num-agents 1", "roles need a chef and a waiter"),
+        (
+            "run meal/level-1 --env.roles --env.num-agents 1",
+            "brigade: roles need a chef and a waiter",
+        ),
         ("run meal/level-1 --env.view 1 2", "--env.view"),
         ("run meal/level-1 --env.num-agents 5", "a kitchen seats 1 to 4 cooks"),
         ("run meal/level-1 --env.sticky-actions 2", "sticky_actions is 2.0"),
