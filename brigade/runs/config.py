@@ -341,14 +341,14 @@ def _parse(shape: Any, words: Sequence[str]) -> Any:
 
 
 def _one_line(box: str) -> str:
-    """The first paragraph of a box drawn around an error."""
+    """The first paragraph of a box drawn around an error, or between rules of plain dashes."""
     words: list[str] = []
-    for line in box.splitlines():
-        text = line.strip("│╭╮╰╯─ \t")
-        if line.startswith(("│ ──", "╰")):
-            break
-        if text and not line.startswith("╭"):
+    for line in box.splitlines()[1:]:  # the first is the box's title
+        text = line.strip("│╭╮╰╯ ")
+        if text.strip("─-"):
             words.append(text)
+        elif words:
+            break
     said = " ".join(words) or box.strip()
     return re.sub(r"^Error parsing \w+: ", "", said)  # what settings say of themselves is enough
 
