@@ -313,13 +313,26 @@ def reproduce(words: list[str]) -> int:
         "--scale", choices=("small", "paper"), default="small", help="minutes on a laptop (small)"
     )
     args.add_argument("--out", type=Path, help="folder of the runs; reproductions/... by itself")
+    args.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (1)")
     args.add_argument("--quiet", action="store_true", help="no progress")
     add_cache(args)
     options, rest = args.parse_known_args(words)
+    from brigade.reproduce.jobs import share_memory
+
+    share_memory(options.jobs)
     prepare(options.cache)
     from brigade.reproduce.command import reproduce as carry_out
 
-    path = carry_out(options.target, options.level, options.scale, options.out, rest, options.quiet)
+    path = carry_out(
+        options.target,
+        options.level,
+        options.scale,
+        options.out,
+        rest,
+        options.quiet,
+        options.jobs,
+        [] if options.cache else ["--no-cache"],
+    )
     print(f"table: {path}")
     return 0
 

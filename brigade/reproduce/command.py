@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from brigade.errors import UserError
+from brigade.reproduce.jobs import Job, do_all
 from brigade.reproduce.meal import find
 from brigade.reproduce.table import measure_all, print_table, save
 from brigade.reproduce.target import Row, Target
@@ -26,9 +27,21 @@ SMALL_NOTE = (
 
 
 def reproduce(
-    name: str, level: str | None, scale: str, out: Path | None, words: Sequence[str], quiet: bool
+    name: str,
+    level: str | None,
+    scale: str,
+    out: Path | None,
+    words: Sequence[str],
+    quiet: bool,
+    jobs: int = 1,
+    flags: Sequence[str] = (),
 ) -> Path:
-    """Do or finish all runs, print the table and save it; the path of the saved one."""
+    """Do or finish all runs, print the table and save it; the path of the saved one.
+
+    With several `jobs`, runs are processes of their own, so many at a time, that get the `flags`.
+    """
+    if jobs < 1:
+        raise UserError(f"--jobs is {jobs}; it must be at least 1")
     target = find(name, level)
     small = scale == "small"
     rows = [row for row in target.rows if not (small and row.heavy)]
@@ -38,6 +51,13 @@ def reproduce(
     folder = out or Path("reproductions") / f"{slug(target.title)}-{scale}"
     paths = [folder / slug(row.name) for row in rows]
     check_same(paths, experiments)
+    if jobs > 1:
+        work = [
+            Job(row.name, path, experiment)
+            for row, path, experiment in zip(rows, paths, experiments, strict=True)
+            if recorded(path, experiment) is None
+        ]
+        do_all(work, jobs, flags, quiet)
     for number, (row, path, experiment) in enumerate(
         zip(rows, paths, experiments, strict=True), start=1
     ):

@@ -107,6 +107,7 @@ def here(tmp_path, monkeypatch):
         ("reproduce meal/table-99", "unknown target 'meal/table-99'; there are meal/100-tasks"),
         ("reproduce meal/table-7 --level 2", "meal/table-7 has no other levels"),
         ("reproduce meal/table-2 --sedes 3", "unknown setting 'sedes'"),
+        ("reproduce meal/table-2 --jobs 0", "--jobs is 0; it must be at least 1"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(here, capsys, words, message):

@@ -1,8 +1,13 @@
 """Tables run again: every target can be started, runs are resumed, figures set side by side."""
 
 import json
+import os
 import re
 import shutil
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +17,12 @@ from brigade.errors import UserError
 from brigade.report.measure import Estimate
 from brigade.report.read import RunData
 from brigade.reproduce import command, measures
+from brigade.reproduce.jobs import Job, do_all, last_step
 from brigade.reproduce.meal import LEVELLED, TARGETS, find
 from brigade.reproduce.table import Cell
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.config import from_dict
+from brigade.runs.folder import RunFolderError
 
 MEETING = str(Path(__file__).parents[2] / "examples" / "meeting.py") + ":meeting"
 
@@ -87,6 +94,9 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
     assert all(np.isfinite(n["mean"]) for n in numbers if n["measure"] == "average score")
     assert len(list((tmp_path / "out" / "baselines").glob("*.npz"))) == 2  # one per seed
 
+    beside = command.reproduce("t", None, "small", tmp_path / "beside", [], quiet=True, jobs=2)
+    assert beside.read_text() == path.read_text()
+
     def fail(*_, **__):
         raise AssertionError("run again")
 
@@ -113,6 +123,59 @@ def test_the_recorded_table_comes_out_of_its_folders_again(tmp_path):
     for measure in ("average score", "forgetting", "area gained", "after training"):
         for number in re.findall(rf"\| {measure} \| (\S+ ± \S+) \|", recorded):
             assert f"| {number} |" in page
+
+
+class Script(Job):
+    """Any Python instead of a run."""
+
+    text = ""
+
+    def command(self, work, number):
+        return [sys.executable, "-c", self.text]
+
+
+def script(path, text):
+    job = Script(path.name, path, None)
+    object.__setattr__(job, "text", text)
+    return job
+
+
+def test_a_run_that_fails_is_named_when_the_others_are_done(tmp_path):
+    failing = script(tmp_path / "bad", "import sys; sys.exit('brigade: the disk is full')")
+    other = script(tmp_path / "good", f"open({str(tmp_path / 'done')!r}, 'w')")
+    with pytest.raises(RunFolderError, match=r"^bad: the disk is full$"):
+        do_all([failing, other], at_once=1, flags=[], quiet=True)
+    assert (tmp_path / "done").exists()
+
+
+def test_ctrl_c_reaches_the_runs_and_waits_for_them(tmp_path):
+    began, saved = tmp_path / "began", tmp_path / "saved"
+    waiting = f"""
+import pathlib, time
+try:
+    pathlib.Path({str(began)!r}).touch()
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.5)
+    pathlib.Path({str(saved)!r}).touch()
+"""
+
+    def press():
+        while not began.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        do_all([script(tmp_path / "run", waiting)], at_once=2, flags=[], quiet=True)
+    assert saved.exists()
+
+
+def test_how_far_a_run_is_stands_in_its_log(tmp_path):
+    log = tmp_path / "log.jsonl"
+    assert last_step(log) == 0
+    log.write_text('{"steps": 5}\n{"steps": 10}\n{"ste')
+    assert last_step(log) == 10
 
 
 def run_data(**arrays):
