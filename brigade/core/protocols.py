@@ -141,6 +141,9 @@ class ContinualMethod:
     # Parts of a task's budget, by name; `end_phase` is called after each.
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 1.0),)
 
+    def check(self, learner: Learner, repetitions: int) -> None:
+        """Raise a ValueError of one line where method and learner do not fit; before training."""
+
     def wrap_policy(self, policy: Policy) -> Policy:
         """Change how the learner acts, while learning and when evaluated."""
         return policy

@@ -184,6 +184,11 @@ class Samples(struct.PyTreeNode):
     weight: Array  # f32: 0 for what is not the learner's own move
     value_weight: Array  # f32: counts moments, too, when a seat of the learner's had no move
 
+    @property
+    def moments(self) -> int:
+        """Per entry: 1, or the length of a sequence."""
+        return math.prod(self.weight.shape[1:])
+
 
 @dataclass(frozen=True)
 class PPO:

@@ -122,7 +122,9 @@ class CBP(ContinualMethod):
     def chosen(self, units: Units) -> Array:
         """[units] bool: the least useful mature ones, as many as are owed in full."""
         mature = units.age > self.maturity
-        rank = jnp.argsort(jnp.argsort(jnp.where(mature, units.utility, jnp.inf)))
+        # A running mean that began at 0 is too small for the young.
+        utility = units.utility / jnp.maximum(1 - self.decay**units.age, TINY)
+        rank = jnp.argsort(jnp.argsort(jnp.where(mature, utility, jnp.inf)))
         return mature & (rank < jnp.floor(units.due))
 
 

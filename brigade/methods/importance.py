@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -134,18 +135,21 @@ def num_entries(tree: Any) -> int:
 def fisher(
     learner: Learner, params: Any, held: Any, batch: Any, samples: int, critic: bool, key: Key
 ) -> Any:
-    """Mean squared gradient of the log-likelihood of what the network itself would draw."""
+    """Mean squared gradient of the log-likelihood of what the network itself would draw.
 
+    Per moment: the moments of a sequence are drawn independently, so their squares add up.
+    """
     distribution = getattr(learner.policy, "distribution", Categorical)
+    moments = moments_per_row(learner, params, batch)
 
     def squared_gradient(row: Any, key: Key) -> Any:
         def of_draw(held: Any) -> Array:
             out = learner.outputs(params | held, row)
             return log_likelihood_of_draw(distribution, out, critic, key)
 
-        return jax.tree.map(jnp.square, jax.grad(of_draw)(held))
+        return jax.tree.map(lambda g: jnp.square(g) / moments, jax.grad(of_draw)(held))
 
-    return mean_over_samples(squared_gradient, held, batch, samples, key)
+    return mean_over_samples(squared_gradient, held, batch, rows_for(samples, moments), key)
 
 
 def log_likelihood_of_draw(
@@ -164,7 +168,8 @@ def log_likelihood_of_draw(
 def sensitivity(
     learner: Learner, params: Any, held: Any, batch: Any, samples: int, critic: bool, key: Key
 ) -> Any:
-    """Mean absolute gradient of the squared length of the network's outputs."""
+    """Mean absolute gradient of the squared length of the network's outputs, per moment."""
+    moments = moments_per_row(learner, params, batch)
 
     def absolute_gradient(row: Any, key: Key) -> Any:
         def squared_length(held: Any) -> Array:
@@ -172,11 +177,23 @@ def sensitivity(
             total = jnp.sum(jnp.square(out.logits))
             if critic and out.value is not None:
                 total += jnp.sum(jnp.square(out.value))
-            return total
+            return total / moments
 
         return jax.tree.map(jnp.abs, jax.grad(squared_length)(held))
 
-    return mean_over_samples(absolute_gradient, held, batch, samples, key)
+    return mean_over_samples(absolute_gradient, held, batch, rows_for(samples, moments), key)
+
+
+def moments_per_row(learner: Learner, params: Any, batch: Any) -> int:
+    """1, or the length of the sequences a learner with memory is shown."""
+    row = jax.tree.map(lambda x: x[:1], batch)
+    answers: Outputs = jax.eval_shape(learner.outputs, params, row)
+    return math.prod(answers.logits.shape[:-1])
+
+
+def rows_for(samples: int, moments: int) -> int:
+    """Rows that hold so many moments."""
+    return max(1, samples // moments)
 
 
 def mean_over_samples(

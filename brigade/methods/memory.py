@@ -42,7 +42,7 @@ class Rehearsal(ContinualMethod):
     """A method that keeps samples of every task."""
 
     memory_size: int = 100_000
-    """Samples kept in all, an equal share of every task."""
+    """Samples kept in all, an equal share of every task; sequences count by their length."""
     sample_size: int = 1024
     """Samples of the memory that go into each gradient, equally many of every earlier task."""
 
@@ -51,7 +51,7 @@ class Rehearsal(ContinualMethod):
         at_least("sample_size", self.sample_size, 1)
 
     def init(self, params: Any, batch: Any) -> Replay:
-        return empty(batch, self.memory_size)
+        return empty(batch, max(2, self.memory_size // moments(batch)))
 
     def observe(self, mem: Replay, batch: Any, key: Key) -> Replay:
         return add(mem, batch)
@@ -63,8 +63,13 @@ class Rehearsal(ContinualMethod):
 
     def remembered(self, mem: Replay, params: Any, loss_on: LossOn, key: Key) -> Any:
         """The gradient of the loss on some of the memory."""
-        batch = draw(mem, self.sample_size, key)
+        batch = draw(mem, max(1, self.sample_size // moments(mem.samples)), key)
         return jax.grad(lambda p: loss_on(p, batch)[0])(params)
+
+
+def moments(samples: Any) -> int:
+    """How many moments an entry holds: more than one where a learner with memory sees sequences."""
+    return int(getattr(samples, "moments", 1))
 
 
 def empty(batch: Any, size: int) -> Replay:

@@ -40,8 +40,20 @@ class PackNet(ContinualMethod):
         positive("keep", self.keep)
         within("keep", self.keep, 0.0, 1.0)
 
+    def check(self, learner: Learner, repetitions: int) -> None:
+        if repetitions > 1:
+            raise ValueError("PackNet gives a task its weights once; leave --repetitions out")
+        network = getattr(learner.policy, "network", None)
+        shared = getattr(network, "num_tasks", 1) > 1 and not getattr(network, "multi_head", True)
+        if shared and not self.heads:
+            raise ValueError(
+                "PackNet cannot keep one head for all tasks from changing; "
+                "give --network.multi-head or --method-settings.heads"
+            )
+
     def init(self, params: Any, batch: Any) -> Packed:
         packed = held_part(params, self.heads, self.critic)
+        packed.pop("actor_log_deviation", None)  # noise, not knowledge: the first task would own it
         if all(leaf.ndim < 2 for leaf in jax.tree.leaves(packed)):
             raise ValueError(
                 f"PackNet finds no kernel to divide in {', '.join(packed)}: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from brigade.report import curves, page, together
+from brigade.report import curves, page, plasticity, together
 from brigade.report.command import command, flatten
 from brigade.report.measure import Estimate, Summary, summary
 from brigade.report.read import RunData
@@ -68,6 +68,7 @@ def write_report(runs: Sequence[RunData], folder: Path) -> Path:
         _headline(runs, summaries),
         _by_task(runs, summaries),
         _together(runs),
+        _plasticity(runs),
         _over_the_run(runs, summaries),
         _task_curves(runs),
         *_pictures(runs),
@@ -163,11 +164,25 @@ def _together(runs: Sequence[RunData]) -> str:
     if len(runs) > 1:
         shown = [page.details(*entry) for entry in tables]
     text = (
-        "At the last evaluation, mean over tasks. Deliveries: each seat's share. Idle: share of "
-        "steps that achieved nothing. Role collapse: 0 when all do equally much, 1 when one does "
-        "it all."
+        "At the last evaluation, mean over episodes, then tasks. Deliveries: each seat's share. "
+        "Idle: share of steps spent standing still, walking into things or reaching for nothing. "
+        "Role collapse: 0 when all do equally much, 1 when one does it all."
     )
     return page.section("Working together", _soft(text), *shown)
+
+
+def _plasticity(runs: Sequence[RunData]) -> str:
+    """What repeated sequences tell of learning on."""
+    found = [plasticity.row(run, label) for label, run in zip(labels(runs), runs, strict=True)]
+    cells = [[str(cell) if cell else "-" for cell in row] for row in found if row]
+    if not cells:
+        return ""
+    text = (
+        "Every task's later repetitions against its first, by the score of its training episodes, "
+        "mean over tasks. AUC-loss: 0 when it is learned as well as the first time, 1 when not at "
+        "all. Ratios: 1 when as well. Dormant: share of units, over the last tenth of training."
+    )
+    return page.section("Plasticity", _soft(text), page.table(plasticity.HEADINGS, cells, names=1))
 
 
 def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:

@@ -13,6 +13,7 @@ from brigade.metrics.stats import mean_and_interval
 from brigade.report.read import RunData
 
 NO_BASELINES = "needs single-task baselines"
+REPEATED = "is not defined for a sequence that is repeated"
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ def _over_training_alone(
     """Forward transfer and the area gained, over the tasks that have ended; or why not."""
     if not {"baseline_steps", "baseline_score"} <= run.arrays.keys():
         return None, None, NO_BASELINES
+    if run.repetitions > 1:
+        return None, None, REPEATED
     ended = int((run.task_ends <= run.steps[-1]).sum())
     alone = run.arrays["baseline_score"]
 

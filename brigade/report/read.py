@@ -63,8 +63,15 @@ class RunData:
 
     @property
     def task_starts(self) -> Floats:
-        """Where it begins."""
+        """Where it begins; of a repeated sequence, the last time."""
+        if self.repetitions > 1:  # then all are equally long
+            return self.task_ends - self.task_ends[-1] / (len(self.task_ends) * self.repetitions)
         return np.concatenate([[0.0], self.task_ends[:-1]])
+
+    @property
+    def repetitions(self) -> int:
+        """How often the sequence was gone through."""
+        return int(self.arrays.get("repetitions", 1))
 
     @cached_property
     def score(self) -> Floats:
@@ -82,7 +89,7 @@ class RunData:
 
     def logged(self, name: str) -> tuple[Floats, Floats]:
         """One training metric: steps [row] and values [row, seed], where it was logged."""
-        rows = [row for row in self.log if name in row["metrics"]]
+        rows = [row for row in self.log if _is_known(row["metrics"].get(name))]
         try:
             values = np.array([row["metrics"][name] for row in rows], dtype=np.float64)
             values = values.reshape(len(rows), len(self.seeds))
@@ -91,6 +98,11 @@ class RunData:
                 f"{self.path / 'log.jsonl'}: {name} must be one number per seed in every row"
             ) from None
         return np.array([row["steps"] for row in rows], dtype=np.float64), values
+
+
+def _is_known(values: Any) -> bool:
+    """Whether any seed has a number; updates in which no episode ended have no score."""
+    return values is not None and values != [None] * len(np.atleast_1d(values))
 
 
 def read_run(path: str | Path) -> RunData:

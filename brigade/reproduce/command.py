@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 from rich.console import Console
 
 from brigade.errors import UserError
@@ -66,6 +67,7 @@ def reproduce(
         result = do_or_finish(path, experiment, quiet)
         if target.needs_baselines:
             add_baselines(result)
+        jax.clear_caches()  # the programs of many runs would use up what a process may map
     notes = [note for note in (SMALL_NOTE if small else "", target.note) if note]
     left_out = [row.name for row in target.rows if row not in rows]
     if left_out:

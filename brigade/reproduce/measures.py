@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from brigade.metrics import plasticity
-from brigade.metrics.coordination import role_collapse
-from brigade.metrics.result import Floats, mean_or_nan
+from brigade.metrics.coordination import USEFUL, role_collapse
+from brigade.metrics.result import mean_or_nan
+from brigade.report import plasticity
 from brigade.report.measure import Estimate, after_training, summary, sure
 from brigade.report.read import RunData
 
@@ -25,30 +25,11 @@ def of_tasks(first: Fraction, last: Fraction) -> Callable[[RunData], Estimate | 
     return measure
 
 
-def auc_loss(run: RunData) -> Estimate:
-    """MEAL eq. 4, mean over tasks; 0 for a sequence that is not repeated, as the paper has it."""
-    return _over_tasks(run, lambda reward: plasticity.auc_loss(reward).value, alone=0.0)
-
-
-def final_performance_ratio(run: RunData) -> Estimate:
-    """MEAL eq. 5, mean over tasks."""
-    return _over_tasks(run, lambda r: plasticity.final_performance_ratio(r).value, alone=1.0)
-
-
-def raw_auc_ratio(run: RunData) -> Estimate:
-    """MEAL eq. 6, mean over tasks."""
-    return _over_tasks(run, lambda reward: plasticity.raw_auc_ratio(reward).value, alone=1.0)
-
-
-def dormant(run: RunData) -> Estimate:
-    """Share of dormant units, mean over the last tenth of training."""
-    _, shares = run.logged("dormant")
-    return sure(shares[-max(1, len(shares) // 10) :].mean(0))
-
-
-def collapse(run: RunData) -> Estimate:
+def collapse(run: RunData) -> Estimate | None:
     """How far one cook does all the work, at the last evaluation, mean over tasks."""
-    names = [str(name) for name in run.arrays["event_names"]]
+    names = [str(name) for name in run.arrays.get("event_names", ())]
+    if not set(USEFUL) <= set(names):
+        return None
     per_task = role_collapse(run.arrays["events"][-1], names)  # [task, seed]
     by_seed = [mean_or_nan(scores[np.isfinite(scores)]) for scores in per_task.T]
     return sure(np.array(by_seed))
@@ -62,23 +43,9 @@ MEASURES: dict[str, tuple[str, Callable[[RunData], Estimate | None]]] = {
     "after_training": ("after training", lambda run: summary(run).learned),
     "second_third": ("tasks 6-10", of_tasks(Fraction(1, 3), Fraction(2, 3))),
     "last_third": ("tasks 11-15", of_tasks(Fraction(2, 3), Fraction(1))),
-    "auc_loss": ("AUC-loss", auc_loss),
-    "dormant": ("dormant", dormant),
-    "final_performance_ratio": ("final ratio", final_performance_ratio),
-    "raw_auc_ratio": ("raw AUC ratio", raw_auc_ratio),
+    "auc_loss": ("AUC-loss", plasticity.auc_loss),
+    "dormant": ("dormant", plasticity.dormant),
+    "final_performance_ratio": ("final ratio", plasticity.final_performance_ratio),
+    "raw_auc_ratio": ("raw AUC ratio", plasticity.raw_auc_ratio),
     "collapse": ("role collapse", collapse),
 }
-
-
-def _over_tasks(run: RunData, metric: Callable[[Floats], float], alone: float) -> Estimate:
-    """A metric of the training scores [repetition, update] of every task, then the mean."""
-    repetitions, tasks = int(run.arrays["repetitions"]), len(run.task_names)
-    if repetitions == 1:
-        return sure(np.full(len(run.seeds), alone))
-    _, score = run.logged("score")  # [update, seed]
-    per_task = score.reshape(repetitions, tasks, -1, len(run.seeds))
-    values = [
-        [metric(per_task[:, task, :, seed]) for task in range(tasks)]
-        for seed in range(len(run.seeds))
-    ]
-    return sure(np.nanmean(values, axis=1))

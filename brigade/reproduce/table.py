@@ -100,14 +100,19 @@ def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) 
         {
             "run": each.row,
             "measure": each.measure,
-            "mean": each.ours.mean,
-            "half_width": None if np.isnan(each.ours.half_width) else each.ours.half_width,
+            "mean": _number(each.ours.mean),
+            "half_width": _number(each.ours.half_width),
             "published": None if each.published is None else each.published.value,
         }
         for each in cells
     ]
     write_atomically(folder / "table.json", json.dumps(numbers, indent=2).encode())
     return path
+
+
+def _number(value: float) -> float | None:
+    """JSON has no nan."""
+    return None if np.isnan(value) else value
 
 
 def _markdown(texts: Sequence[str]) -> str:

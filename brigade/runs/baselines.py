@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from brigade import __version__
 from brigade.core import Environment, TaskSequence
 from brigade.methods.ft import FineTuning
 from brigade.runs.config import Experiment
@@ -119,4 +120,9 @@ def fingerprint(experiment: Experiment, seed: int) -> str:
     tree: dict[str, Any] = experiment.as_dict() | {"seed": seed}
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
+    tree["brigade"] = __version__
+    for name in ("benchmark", "learner"):  # what a file says, not only where it is
+        file = Path(str(tree[name]).rpartition(":")[0])
+        if file.suffix == ".py" and file.is_file():
+            tree[f"{name}_file"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]

@@ -68,8 +68,9 @@ class Display:
             f"task {progress.task + 1}/{config.tasks_in_all}",
             f"update {progress.update}/{config.updates_per_task}",
         ]
-        if "score" in progress.metrics:
-            parts.append(f"score {float(np.mean(np.asarray(progress.metrics['score']))):.2f}")
+        score = float(np.mean(np.asarray(progress.metrics.get("score", np.nan))))
+        if not np.isnan(score):
+            parts.append(f"score {score:.2f}")
         if done > 0 and elapsed > 0:
             rate = done / elapsed
             parts.append(f"{rate * config.seeds:,.0f} steps/s")

@@ -116,6 +116,7 @@ def assemble_with(
             updates_per_task=config.updates_per_task,
             changing_inputs=changing_inputs(env, sequences),
         )
+        method.check(learner, config.repetitions)
     except ValueError as error:
         raise UserError(str(error)) from error
     policy = method.wrap_policy(learner.policy)
@@ -353,9 +354,7 @@ class Keeper:
                 "update": progress.update,
                 "steps": progress.steps,
                 "seconds": round(seconds, 3),
-                "metrics": {
-                    name: np.asarray(value).tolist() for name, value in progress.metrics.items()
-                },
+                "metrics": {name: plain_numbers(value) for name, value in progress.metrics.items()},
             }
             for progress, seconds in self.waiting
         ]
@@ -399,6 +398,13 @@ def read_state(checkpoint: Path, parts: Parts) -> TrainState:
     shapes = jax.tree.map(_plain_shape, like)
     restored = restore_state(checkpoint, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), shapes))
     return jax.tree.map(_as_it_was, like, restored)
+
+
+def plain_numbers(values: Any) -> Any:
+    """Lists for JSON, which has no nan."""
+    array = np.asarray(values).astype(object)
+    array[np.isnan(np.asarray(values))] = None
+    return array.tolist()
 
 
 def plain_arrays(state: Any) -> Any:

@@ -92,6 +92,7 @@ def scalars(progress: Progress, position: Position) -> dict[str, float]:
     numbers = {
         f"train/{name}": float(np.mean(np.asarray(value)))
         for name, value in progress.metrics.items()
+        if not np.isnan(np.asarray(value)).any()
     }
     if progress.evaluated:
         scores = position.record.score[-1].mean(axis=(1, 2, 3))

@@ -339,9 +339,9 @@ def evaluate(
 
 
 def rollout_metrics(traj: Trajectory) -> Metrics:
-    """Reward per step and seat, and the mean score of the episodes that ended."""
+    """Reward per step and seat, and the mean score of the episodes that ended: nan for none."""
     ended = (traj.terminated | traj.truncated).astype(jnp.float32)
-    score = jnp.sum(traj.info["score"] * ended) / jnp.maximum(ended.sum(), 1.0)
+    score = jnp.sum(traj.info["score"] * ended) / ended.sum()
     played = traj.valid[..., None].astype(jnp.float32)
     reward = jnp.sum(traj.reward * played) / jnp.maximum(played.sum() * traj.reward.shape[-1], 1.0)
     return {"reward": reward, "score": score, "episodes": ended.sum()}

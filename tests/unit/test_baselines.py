@@ -1,6 +1,7 @@
 """Single-task baselines: trained once, shared by methods, read by the report."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from brigade.report.measure import summary
 from brigade.runs.baselines import add_baselines, baseline_seed, fingerprint, train_alone
 from brigade.runs.config import from_dict
 from brigade.runs.run import run
+
+MEETING = Path(__file__).parents[2] / "examples" / "meeting.py"
 
 SMALL = {
     "benchmark": "meal/level-1",
@@ -59,12 +62,18 @@ def test_another_method_of_the_same_seed_shares_them(finished, monkeypatch):
     np.testing.assert_array_equal(a, b)
 
 
-def test_a_baseline_depends_on_the_experiment_but_not_on_the_method():
+def test_a_baseline_depends_on_the_experiment_but_not_on_the_method(tmp_path):
+    names = set()
     experiment = from_dict(SMALL)
     assert fingerprint(experiment, 0) == fingerprint(from_dict(SMALL | {"seeds": 3}), 0)
     longer = from_dict(SMALL | {"steps_per_task": 320})
     assert fingerprint(experiment, 0) != fingerprint(longer, 0)
     assert fingerprint(experiment, 0) != fingerprint(experiment, 1)
+    source = tmp_path / "meeting.py"
+    for text in ("", "# changed"):
+        source.write_text(MEETING.read_text() + text)
+        names.add(fingerprint(from_dict(SMALL | {"benchmark": f"{source}:meeting"}), 0))
+    assert len(names) == 2
     assert len({baseline_seed(seed, place) for seed in range(20) for place in range(20)}) == 400
 
 

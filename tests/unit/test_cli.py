@@ -101,6 +101,14 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --repetitions 0", "repetitions is 0; it must be a number of at least 1"),
         ("run meal/level-1 --method ewc --method-settings.coefficient -1", "coefficient is -1.0"),
         ("run meal/level-1 --method l2 --method-settings.coefficient nan", "coefficient is nan"),
+        (
+            "run meal/level-1 --method packnet --repetitions 2",
+            "PackNet gives a task its weights once",
+        ),
+        (
+            "run meal/level-1 --method packnet --network.no-multi-head",
+            "PackNet cannot keep one head",
+        ),
         ("run meal/level-1 --learner ppo", "ppo plays alone and this environment seats 2"),
         ("run meal/level-1 --learner mappo --network.encoder cnn", "a central critic sees more"),
         ("run jaxnav/20 --env.fill 2", "fill is 2"),

@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 from support.parts import example, make_learner, make_trainer
 
 from brigade.core import LearnerState, Outputs
 from brigade.methods import memory
 from brigade.methods.agem import AGEM
-from brigade.methods.cbp import CBP, wirings
+from brigade.methods.cbp import CBP, Units, wirings
 from brigade.methods.er import ER
 from brigade.methods.ewc import EWC, with_anchor
 from brigade.methods.importance import QuadraticPenalty, fisher, sensitivity
@@ -134,6 +135,45 @@ def test_fisher_information_uses_no_more_samples_than_asked_for():
     params = at(0.0, 0.0)
     found = fisher(Scales(), params, EWC().held(params), jnp.array([2.0, 9.0]), 1, False, KEY)
     assert weights(found).tolist() == [1.0, 1.0]
+
+
+class InSequence(Scales):
+    """The same for rows of several moments, as a learner with memory has them."""
+
+    def outputs(self, params, batch):
+        out = super().outputs(params, batch.reshape(-1))
+        return Outputs(out.logits.reshape(*batch.shape, 2), out.value.reshape(batch.shape))
+
+
+def test_importance_of_sequences_is_per_moment():
+    params, moments = at(0.0, 0.0), jnp.tile(jnp.array([1.0, 3.0]), 4000)
+    held = EWC().held(params)
+    found = fisher(InSequence(), params, held, moments.reshape(400, 20), 8000, False, KEY)
+    assert_close(weights(found), 1.25, rtol=0.2)  # as above, from 400 sums of 20 random signs
+    one = fisher(InSequence(), params, held, jnp.array([[2.0], [9.0]]), 1, False, KEY)
+    assert weights(one).tolist() == [1.0, 1.0]
+    # Twenty moments are one row: the others, nine times as large, are not looked at.
+    rows = jnp.stack([jnp.full(20, 1.0), jnp.full(20, 9.0)])
+    params = at(1.0, 0.0)
+    slopes = sensitivity(InSequence(), params, EWC().held(params), rows, 20, False, KEY)
+    assert_close(weights(slopes), [2.0, 0.0])
+
+
+class Rows(struct.PyTreeNode):
+    """Sequences of ten moments."""
+
+    x: jax.Array
+    moments = 10
+
+
+def test_a_memory_counts_moments_not_sequences():
+    method = AGEM(memory_size=60, sample_size=25)
+    mem = method.init(None, Rows(jnp.zeros((4, 10))))
+    assert mem.size == 6
+    seen = []
+    mem = method.end_phase(mem, "train", None, None, None, KEY)[0]
+    method.remembered(mem, jnp.zeros(1), lambda p, b: (seen.append(b.x.shape) or p.sum(), {}), KEY)
+    assert seen[0] == (2, 10)
 
 
 def test_the_critic_has_fisher_information_only_when_asked_for():
@@ -515,6 +555,14 @@ def test_the_least_useful_of_two_units_is_born_again_by_hand():
     assert hidden["LayerNorm_0"]["bias"].tolist() == [np.float32(0.3), 0.0]
     assert hidden["Linear_0"]["kernel"][0, 0] == 1.0
     assert hidden["Linear_0"]["kernel"][0, 1] != 3.0
+
+
+def test_a_young_unit_is_judged_by_a_fair_mean():
+    """One that is twice as useful as another ten times as old is not taken for the lesser."""
+    method = CBP(replacement_rate=0.5, maturity=1, decay=0.9)
+    utility = jnp.array([2 * (1 - 0.9**2), 1 - 0.9**20])  # as means that began at 0 have it
+    units = Units(utility, jnp.array([2, 20]), jnp.float32(1.0), jnp.float32(1.0))
+    assert method.chosen(units).tolist() == [False, True]
 
 
 def test_replacements_add_up_in_fractions():

@@ -22,7 +22,7 @@ from brigade.report import (
     write_report,
 )
 from brigade.report.command import command
-from brigade.report.measure import NO_BASELINES, summary
+from brigade.report.measure import NO_BASELINES, REPEATED, summary
 from brigade.report.tables import labels
 from brigade.runs.config import as_flags
 
@@ -110,6 +110,22 @@ def test_forward_transfer_needs_baselines(tmp_path):
     near(numbers.forward_transfer, (0.5 + 0.4) / 2, (0.4 + 0.405) / 2)
     assert numbers.area_gained == numbers.forward_transfer
     assert numbers.transfer_note == ""
+
+
+def test_a_repeated_sequence_has_no_forward_transfer_but_plasticity(tmp_path):
+    alone = {"baseline_steps": np.array([0, 50, 100]), "baseline_score": np.zeros((2, 2, 3))}
+    path = make_run(tmp_path / "run", repetitions=np.array(2), **alone)
+    log = [
+        {"task": 0, "update": 1, "steps": n, "seconds": 1, "metrics": {"score": [s, s]}}
+        for n, s in enumerate([1.0, 1.0, 2.0, 2.0, 0.5, 0.5, 2.0, 2.0])
+    ]
+    (path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
+    run = read_run(path)
+    assert summary(run).forward_transfer is None
+    assert summary(run).transfer_note == REPEATED
+    page = write_report([run], tmp_path / "report").read_text()
+    assert "AUC-loss" in page
+    assert "0.25" in page
 
 
 def test_bad_baselines_are_explained_not_fatal(tmp_path):

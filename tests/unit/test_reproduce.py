@@ -19,7 +19,7 @@ from brigade.report.read import RunData
 from brigade.reproduce import command, measures
 from brigade.reproduce.jobs import Job, do_all, last_step
 from brigade.reproduce.meal import LEVELLED, TARGETS, find
-from brigade.reproduce.table import Cell
+from brigade.reproduce.table import Cell, save
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.config import from_dict
 from brigade.runs.folder import RunFolderError
@@ -200,6 +200,22 @@ def mean(name, run):
     return measures.MEASURES[name][1](run).mean
 
 
+def test_updates_without_an_episode_have_no_score():
+    log = [{"steps": n, "metrics": {"score": s}} for n, s in enumerate([[None, None], [1.0, 2.0]])]
+    run = run_data(score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[4, 8], log=log)
+    steps, score = run.logged("score")
+    assert steps.tolist() == [1]
+    assert score.tolist() == [[1.0, 2.0]]
+
+
+def test_unknown_numbers_are_null_in_json(tmp_path):
+    cell = Cell("FT", "forgetting", Estimate(float("nan"), float("nan")), None)
+    save(tmp_path, "title", [cell], [])
+    text = (tmp_path / "table.json").read_text()
+    assert "NaN" not in text
+    assert json.loads(text)[0]["mean"] is None
+
+
 def test_after_training_by_hand():
     score = np.zeros((3, 2, 2))
     score[1, 0] = (0.8, 0.6)  # task 1 at its end
@@ -226,6 +242,10 @@ def test_plasticity_of_a_repeated_sequence_by_hand():
     assert mean("final_performance_ratio", run) == pytest.approx(0.75)
     assert mean("raw_auc_ratio", run) == pytest.approx(0.75)
     assert mean("dormant", run) == pytest.approx(0.2)
+    assert run.task_starts.tolist() == [4, 6]  # of the second time
+    bare = run_data(score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[6, 8], repetitions=2)
+    for name in ("auc_loss", "final_performance_ratio", "raw_auc_ratio", "dormant", "collapse"):
+        assert measures.MEASURES[name][1](bare) is None  # folders that travel have no log or events
     once = run_data(score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[4, 8])
     assert mean("auc_loss", once) == 0.0
     assert mean("raw_auc_ratio", once) == 1.0

@@ -1,0 +1,73 @@
+"""Loss of plasticity in a run that repeats its sequence; None where the log does not tell."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from brigade.metrics import plasticity
+from brigade.metrics.result import Floats
+from brigade.report.measure import Estimate, sure
+from brigade.report.read import RunData
+
+HEADINGS = ("", "AUC-loss", "final ratio", "raw AUC ratio", "dormant")
+SMOOTHING = 0.05  # width of the Gaussian, as a share of a repetition; the paper names none
+
+
+def auc_loss(run: RunData) -> Estimate | None:
+    """MEAL eq. 4, mean over tasks; 0 for a sequence that is not repeated, as the paper has it."""
+    return _over_tasks(run, lambda r: plasticity.auc_loss(r, _width(r)).value, alone=0.0)
+
+
+def final_performance_ratio(run: RunData) -> Estimate | None:
+    """MEAL eq. 5, mean over tasks; likewise 1."""
+    return _over_tasks(
+        run, lambda r: plasticity.final_performance_ratio(r, _width(r)).value, alone=1.0
+    )
+
+
+def raw_auc_ratio(run: RunData) -> Estimate | None:
+    """MEAL eq. 6, mean over tasks, not smoothed; likewise 1."""
+    return _over_tasks(run, lambda r: plasticity.raw_auc_ratio(r).value, alone=1.0)
+
+
+def dormant(run: RunData) -> Estimate | None:
+    """Share of dormant units, mean over the last tenth of training."""
+    _, shares = run.logged("dormant")
+    return sure(shares[-max(1, len(shares) // 10) :].mean(0)) if len(shares) else None
+
+
+def row(run: RunData, label: str) -> list[Estimate | str | None]:
+    """The four for a table; empty for a sequence that was not repeated."""
+    if run.repetitions == 1 or not len(run.logged("score")[0]):
+        return []
+    return [label, auc_loss(run), final_performance_ratio(run), raw_auc_ratio(run), dormant(run)]
+
+
+def _width(reward: Floats) -> float:
+    return SMOOTHING * reward.shape[1]
+
+
+def _over_tasks(run: RunData, metric: Callable[[Floats], float], alone: float) -> Estimate | None:
+    """A metric of the training scores [repetition, update] of every task, then the mean."""
+    if run.repetitions == 1:
+        return sure(np.full(len(run.seeds), alone))
+    _, score = run.logged("score")  # [update, seed]
+    visits = run.repetitions * len(run.task_names)
+    if len(score) < 2 * visits or len(score) % visits:  # unfinished, or no log
+        return None
+    per_task = score.reshape(run.repetitions, len(run.task_names), -1, len(run.seeds))
+    values = [
+        _known_mean([metric(trace[..., s]) for trace in per_task.swapaxes(0, 1)])
+        for s in range(len(run.seeds))
+    ]
+    return sure(np.array(values))
+
+
+def _known_mean(values: Sequence[float]) -> float:
+    """Over the tasks whose first repetition scored at all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # none did: nan
+        return float(np.nanmean(values))
