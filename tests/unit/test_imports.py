@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "benchmarks": TRAINED,
     "runs": TRAINED | {"__version__"},
     "report": BASE | {"metrics", "runs", "envs"},
-    "reproduce": BASE | {"metrics", "runs", "report"},
+    "reproduce": BASE | {"metrics", "runs", "report", "__version__"},
     "commands": TRAINED | {"benchmarks", "runs", "report", "metrics"},
 }
 
