@@ -418,7 +418,15 @@ def prepare(cache: bool) -> None:
 
     if cache:
         keep_programs()
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+def interrupt(*_: object) -> None:
+    """As Ctrl-C; where that is ignored, as by a script's background jobs, all the same."""
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.raise_signal(signal.SIGINT)
+    else:
+        raise KeyboardInterrupt
 
 
 def sinks(options: argparse.Namespace, folder: Path) -> Any:

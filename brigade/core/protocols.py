@@ -89,7 +89,11 @@ class Source(Protocol):
 
 
 class Learner(Protocol):
-    """An algorithm: which batches follow from experience, and the loss on one of them."""
+    """An algorithm: which batches follow from experience, and the loss on one of them.
+
+    Optional: `rehearse(params, batch) -> (loss, metrics)`, the loss on samples of earlier tasks
+    where `loss` is about what the learner does now. Without it, `loss` serves.
+    """
 
     @property
     def policy(self) -> Policy: ...
@@ -161,7 +165,7 @@ class ContinualMethod:
     def edit_grads(
         self, mem: Memory, grads: Params, params: Params, loss_on: LossOn, key: Key
     ) -> Params:
-        """Edit the gradient: `loss_on(params, batch)` is the learner's loss on another batch."""
+        """Edit the gradient: `loss_on(params, batch)` is the learner's loss on kept samples."""
         return grads
 
     def after_update(

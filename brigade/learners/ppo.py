@@ -340,6 +340,20 @@ class PPO:
             "approx_kl": approx_kl,
         }
 
+    def rehearse(self, params: Any, batch: Samples) -> tuple[Array, Metrics]:
+        """Do as was done then, and value it so: cloning and the critic's error.
+
+        The surrogate would not do. It says where to go from a policy that is long left, and has no
+        slope where an action that was good has become unlikely: there its ratio is 0.
+        """
+        out = self.outputs(params, batch)
+        assert out.value is not None
+        unlikely = -self.policy.distribution.log_prob(out.logits, batch.action)
+        value_error = clipped_value_loss(out.value, batch.value, batch.target, clip=None)
+        cloning = weighted_mean(unlikely, batch.weight)
+        value_loss = weighted_mean(value_error, batch.value_weight)
+        return cloning + self.config.value_coef * value_loss, {}
+
     def outputs(self, params: Any, batch: Samples) -> Outputs:
         """Logits and values of a batch."""
         return self._look(params, batch.seen)

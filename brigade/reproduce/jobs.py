@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -91,7 +90,7 @@ def start(words: Sequence[str], complaints: Path) -> subprocess.Popen[str]:
 def stop(running: Mapping[Job, subprocess.Popen[str]]) -> None:
     """Let all save themselves; those that heard the same Ctrl-C take it for one."""
     for process in running.values():
-        process.send_signal(signal.SIGINT)
+        process.terminate()
     for process in running.values():
         process.wait()
 

@@ -57,11 +57,18 @@ def gradient_step(
     """The method edits the loss, then the gradient, then the parameters."""
     base_key, loss_key, grad_key = jax.random.split(key, 3)
 
-    def loss_on(params: Any, batch: Any) -> tuple[Array, Metrics]:
+    def base(params: Any) -> tuple[Array, Metrics]:
         return learner.loss(params, state, batch, base_key)
 
+    def loss_on(params: Any, kept: Any) -> tuple[Array, Metrics]:
+        rehearse = getattr(learner, "rehearse", None)
+        if rehearse is None:
+            return learner.loss(params, state, kept, base_key)
+        loss: tuple[Array, Metrics] = rehearse(params, kept)
+        return loss
+
     def objective(params: Any) -> tuple[Array, Metrics]:
-        return method.loss(mem, lambda p: loss_on(p, batch), params, learner, loss_key)
+        return method.loss(mem, base, params, learner, loss_key)
 
     grads, metrics = jax.grad(objective, has_aux=True)(state.params)
     grads = method.edit_grads(mem, grads, state.params, loss_on, grad_key)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from brigade.cli import VERBS, main
+from brigade.cli import VERBS, interrupt, main
 
 TINY = (
     "meal/level-1 --tasks 2 --seeds 2 --steps-per-task 1600 --num-envs 2 --eval-every 1 "
@@ -274,6 +274,12 @@ def test_ctrl_c_says_how_to_go_on(here):
     assert process.returncode == 130
     assert complaint == "brigade: stopped; go on with: brigade resume run\n"
     assert list((here / "run" / "checkpoints").iterdir())
+
+
+def test_a_background_job_that_ignores_ctrl_c_can_be_terminated(monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_IGN)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGTERM, None)
 
 
 def test_an_unwritable_folder_is_one_line(here, capsys):

@@ -180,6 +180,37 @@ def test_leaving_out_what_never_changes_changes_nothing(rollout):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+def test_rehearsal_clones_what_was_done_and_its_value(rollout):
+    env, state, traj = rollout
+    learner = make_learner(env)
+    _, data, index = learner.prepare(state, traj, jax.random.key(0))
+    batch = learner.standalone(learner.take(data, index[0]))
+    weight = jnp.ones_like(batch.weight).at[0].set(0.0)  # not the learner's own move
+    batch = batch.replace(weight=weight)
+    out = learner.outputs(state.params, batch)
+    logits = np.asarray(out.logits, np.float64)
+    chosen = np.take_along_axis(logits, np.asarray(batch.action)[:, None], axis=1)[:, 0]
+    unlikely = (np.log(np.exp(logits).sum(1)) - chosen)[1:].mean()
+    error = 0.5 * np.square(np.asarray(out.value) - np.asarray(batch.target)).mean()
+    loss, _ = learner.rehearse(state.params, batch)
+    np.testing.assert_allclose(loss, unlikely + learner.config.value_coef * error, rtol=1e-5)
+
+    # An action that has become unlikely still pulls; in PPO's own loss its ratio is 0.
+    far = batch.replace(log_prob=batch.log_prob + 50.0, advantage=jnp.ones_like(batch.advantage))
+    raw = dataclasses.replace(
+        learner, config=dataclasses.replace(learner.config, normalise_advantage=False)
+    )
+    heads = [
+        jax.grad(lambda p, of=of: of(p)[0])(state.params)["actor_head"]["kernel"]
+        for of in (
+            lambda p: raw.rehearse(p, far),
+            lambda p: raw.loss(p, state, far, jax.random.key(1)),
+        )
+    ]
+    assert jnp.abs(heads[0]).max() > 1e-3
+    assert jnp.abs(heads[1]).max() < 1e-3  # the entropy bonus alone
+
+
 def test_too_few_kept_entries_cannot_go_unnoticed(rollout):
     env, state, traj = rollout
     learner = dataclasses.replace(make_learner(env), changing_inputs=8)

@@ -148,16 +148,27 @@ def test_a_run_that_fails_is_named_when_the_others_are_done(tmp_path):
     assert (tmp_path / "done").exists()
 
 
-def test_ctrl_c_reaches_the_runs_and_waits_for_them(tmp_path):
+@pytest.fixture
+def heard():
+    """A worker of the test runner ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_reaches_the_runs_and_waits_for_them(tmp_path, heard):
     began, saved = tmp_path / "began", tmp_path / "saved"
     waiting = f"""
-import pathlib, time
-try:
-    pathlib.Path({str(began)!r}).touch()
-    time.sleep(60)
-except KeyboardInterrupt:
+import pathlib, signal, sys, time
+
+def save(*_):
     time.sleep(0.5)
     pathlib.Path({str(saved)!r}).touch()
+    sys.exit()
+
+signal.signal(signal.SIGTERM, save)
+pathlib.Path({str(began)!r}).touch()
+time.sleep(60)
 """
 
     def press():
