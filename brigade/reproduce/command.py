@@ -71,7 +71,7 @@ def reproduce(
     notes = [note for note in (SMALL_NOTE if small else "", target.note) if note]
     left_out = [row.name for row in target.rows if row not in rows]
     if left_out:
-        notes.append(f"Left out at the small scale: {', '.join(left_out)}.")
+        notes.append(f"Left out at the small scale: {'; '.join(left_out)}.")
     cells = measure_all(target, rows, paths)
     print_table(Console(), target.title, cells, notes)
     return save(folder, target.title, cells, notes)
