@@ -89,11 +89,7 @@ class Source(Protocol):
 
 
 class Learner(Protocol):
-    """An algorithm: which batches follow from experience, and the loss on one of them.
-
-    Optional: `rehearse(params, batch) -> (loss, metrics)`, the loss on samples of earlier tasks
-    where `loss` is about what the learner does now. Without it, `loss` serves.
-    """
+    """An algorithm: which batches follow from experience, and the loss on one of them."""
 
     @property
     def policy(self) -> Policy: ...
@@ -122,6 +118,10 @@ class Learner(Protocol):
     def loss(
         self, params: Params, state: LearnerState, batch: Batch, key: Key
     ) -> tuple[Array, Metrics]: ...
+
+    def rehearse(self, params: Params, batch: Batch) -> tuple[Array, Metrics]:
+        """The loss on samples of earlier tasks; `loss` may be about what the learner does now."""
+        ...
 
     def outputs(self, params: Params, batch: Batch) -> Outputs: ...
 
@@ -165,7 +165,7 @@ class ContinualMethod:
     def edit_grads(
         self, mem: Memory, grads: Params, params: Params, loss_on: LossOn, key: Key
     ) -> Params:
-        """Edit the gradient: `loss_on(params, batch)` is the learner's loss on kept samples."""
+        """Edit the gradient: `loss_on(params, batch)` is the loss on kept samples."""
         return grads
 
     def after_update(

@@ -56,8 +56,8 @@ def _over_tasks(run: RunData, metric: Callable[[Floats], float], alone: float) -
         return sure(np.full(len(run.seeds), alone))
     _, score = run.logged("score")  # [update, seed]
     visits = run.repetitions * len(run.task_names)
-    if len(score) < 2 * visits or len(score) % visits:  # unfinished, or no log
-        return None
+    if len(score) < max(2 * visits, len(run.log)) or len(score) % visits:
+        return None  # unfinished, no log, or updates without a score: whose is which is not known
     per_task = score.reshape(run.repetitions, len(run.task_names), -1, len(run.seeds))
     values = [
         _known_mean([metric(trace[..., s]) for trace in per_task.swapaxes(0, 1)])

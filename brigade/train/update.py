@@ -60,18 +60,11 @@ def gradient_step(
     def base(params: Any) -> tuple[Array, Metrics]:
         return learner.loss(params, state, batch, base_key)
 
-    def loss_on(params: Any, kept: Any) -> tuple[Array, Metrics]:
-        rehearse = getattr(learner, "rehearse", None)
-        if rehearse is None:
-            return learner.loss(params, state, kept, base_key)
-        loss: tuple[Array, Metrics] = rehearse(params, kept)
-        return loss
-
     def objective(params: Any) -> tuple[Array, Metrics]:
         return method.loss(mem, base, params, learner, loss_key)
 
     grads, metrics = jax.grad(objective, has_aux=True)(state.params)
-    grads = method.edit_grads(mem, grads, state.params, loss_on, grad_key)
+    grads = method.edit_grads(mem, grads, state.params, learner.rehearse, grad_key)
     stepped = learner.apply_gradients(state, grads)
     mem, params = method.after_update(mem, state.params, stepped.params, grads)
     return stepped.replace(params=params), mem, metrics

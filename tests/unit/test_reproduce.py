@@ -254,6 +254,13 @@ def test_plasticity_of_a_repeated_sequence_by_hand():
     assert mean("raw_auc_ratio", run) == pytest.approx(0.75)
     assert mean("dormant", run) == pytest.approx(0.2)
     assert run.task_starts.tolist() == [4, 6]  # of the second time
+    gaps = [row | {"metrics": {"score": [None, None]}} for row in log[:4]] + log[4:]
+    holed = run_data(
+        score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[2, 4], repetitions=2, log=[*gaps, *log]
+    )
+    assert (
+        measures.MEASURES["auc_loss"][1](holed) is None
+    )  # 12 of 16 updates: not 3 for every visit
     bare = run_data(score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[6, 8], repetitions=2)
     for name in ("auc_loss", "final_performance_ratio", "raw_auc_ratio", "dormant", "collapse"):
         assert measures.MEASURES[name][1](bare) is None  # folders that travel have no log or events
