@@ -20,7 +20,7 @@ from brigade.methods.importance import TINY, EstimatedPenalty, Hold
 class EWC(EstimatedPenalty):
     """A pull to the end of every earlier task."""
 
-    coefficient: float = 1e8
+    coefficient: float = 1e7
     """Weight of the penalty; the penalty is half of it times importance times squared way."""
 
     def end_phase(

@@ -16,7 +16,7 @@ from brigade.methods.importance import Hold, QuadraticPenalty
 class L2(QuadraticPenalty):
     """Importance 1 for all parameters."""
 
-    coefficient: float = 1e7
+    coefficient: float = 1e6
     """Weight of the penalty; the penalty is half of it times the squared way."""
     first_task: bool = False
     """Hold the first task to the initial parameters, as the MEAL release does."""

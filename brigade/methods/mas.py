@@ -16,7 +16,7 @@ from brigade.methods.importance import TINY, FadingPenalty, num_entries, sensiti
 class MAS(FadingPenalty):
     """Importance is the slope of the squared length of the outputs, 1 on average per task."""
 
-    coefficient: float = 1e7
+    coefficient: float = 1e5
     """Weight of the penalty; the penalty is half of it times importance times squared way."""
 
     def estimate(self, learner: Learner, params: Any, batch: Any, key: Key) -> Any:

@@ -25,6 +25,11 @@ class ReleasedMAS(MAS):
     """Squared slopes, the value among the outputs, a running mean."""
 
     def estimate(self, learner: Learner, params: Any, batch: Any, key: Key) -> Any:
+        return self.held(with_mean_one(self.squared_slopes(learner, params, batch, key)))
+
+    def squared_slopes(self, learner: Learner, params: Any, batch: Any, key: Key) -> Any:
+        """Of half the squared length of all outputs, in all parameters."""
+
         def squared_slope(row: Any, key: Key) -> Any:
             def squared_length(params: Any) -> Array:
                 out = learner.outputs(params, row)
@@ -33,8 +38,7 @@ class ReleasedMAS(MAS):
 
             return jax.tree.map(jnp.square, jax.grad(squared_length)(params))
 
-        slopes = mean_over_samples(squared_slope, params, batch, self.samples, key)
-        return self.held(with_mean_one(slopes))
+        return mean_over_samples(squared_slope, params, batch, self.samples, key)
 
     def end_phase(
         self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
@@ -44,3 +48,17 @@ class ReleasedMAS(MAS):
             lambda o, n: self.decay * o + (1.0 - self.decay) * n, mem.importance, new
         )
         return Hold(self.held(state.params), importance, mem.rest), state
+
+
+@dataclass(frozen=True)
+class EarlierMAS(ReleasedMAS):
+    """As an earlier state of the release has it: the last task alone counts, at its own scale."""
+
+    def estimate(self, learner: Learner, params: Any, batch: Any, key: Key) -> Any:
+        return self.held(self.squared_slopes(learner, params, batch, key))
+
+    def end_phase(
+        self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
+    ) -> tuple[Hold, LearnerState]:
+        new = self.estimate(learner, state.params, batch, key)
+        return Hold(self.held(state.params), new, mem.rest), state
