@@ -179,7 +179,8 @@ def test_a_seed_runs_the_same_alone_and_in_company(parts):
     for a, b in zip(
         jax.tree.leaves(together.learner.params), jax.tree.leaves(alone.learner.params), strict=True
     ):
-        np.testing.assert_array_equal(a[1], b[0])
+        # Only nearly: with other shapes XLA may add up in another order.
+        np.testing.assert_allclose(a[1], b[0], atol=1e-6)
 
 
 def test_seeds_differ(parts):
