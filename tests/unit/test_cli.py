@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from brigade.cli import VERBS, interrupt, main
+from brigade.commands import bench
 
 TINY = (
     "meal/level-1 --tasks 2 --seeds 2 --steps-per-task 1600 --num-envs 2 --eval-every 1 "
@@ -255,7 +257,9 @@ def test_help_of_run_names_every_setting(capsys):
             assert flag == "benchmark" or f"--{flag}" in shown
 
 
-def test_bench_prints_steps_per_second(capsys):
+def test_bench_prints_steps_per_second(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "EVAL_EPISODES", 1)
+    monkeypatch.setattr(bench, "speed_of", partial(bench.speed_of, repetitions=1))
     assert main(["bench", "--num-envs", "2"]) == 0
     shown = capsys.readouterr().out
     for part in ("environment alone", "collecting", "learning", "evaluating", "training"):
