@@ -152,6 +152,24 @@ class KitchenSettings:
         return task_from_grid(grid, num_agents=seats, height=side, width=side, **drawn)
 
 
+@dataclass(frozen=True)
+class MixedSettings(KitchenSettings):
+    """The same for sequences of several levels."""
+
+    levels: tuple[str, ...] = CURRICULUM
+    """The levels, in the order of a curriculum; in a mix, one named twice comes twice as often."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for level in self.levels:
+            level_spec(level)
+        if len(set(self.levels)) < 2:
+            raise ValueError(
+                f"levels {' '.join(self.levels) or 'are none'}; it takes two or more different "
+                "ones, or meal/level-1 for a single one"
+            )
+
+
 def task_stream(seed: int, place: int, what: str) -> Random:
     """The random numbers for one thing that is drawn for a task beside its kitchen."""
     return random_stream(np.random.SeedSequence(seed, spawn_key=(place, STREAMS.index(what))))
@@ -234,19 +252,27 @@ def kitchens(
     )
 
 
-def curriculum(settings: KitchenSettings | None = None) -> Benchmark:
-    """Levels 1, 2 and 3 in turn, in kitchens padded to one size."""
-    settings = settings or KitchenSettings()
-    summary = "15 generated kitchens: 5 of level 1, then 5 of level 2, then 5 of level 3"
-    levels = rising_levels(CURRICULUM)
-    return _benchmark("curriculum", summary, 15, levels, CURRICULUM, settings, curriculum)
+def curriculum(settings: MixedSettings | None = None) -> Benchmark:
+    """Levels in turn, in kitchens padded to one size."""
+    settings = settings or MixedSettings()
+    summary = f"15 generated kitchens: equal shares of levels {in_words(settings.levels)}, in turn"
+    levels = settings.levels
+    return _benchmark(
+        "curriculum", summary, 15, rising_levels(levels), levels, settings, curriculum
+    )
 
 
-def mix(settings: KitchenSettings | None = None) -> Benchmark:
-    """Levels 1, 2 and 3 at random, in kitchens padded to one size."""
-    settings = settings or KitchenSettings()
-    summary = "20 generated kitchens, each of level 1, 2 or 3 at random"
-    return _benchmark("mix", summary, 20, mixed_levels(CURRICULUM), CURRICULUM, settings, mix)
+def mix(settings: MixedSettings | None = None) -> Benchmark:
+    """Levels at random, in kitchens padded to one size."""
+    settings = settings or MixedSettings()
+    summary = f"20 generated kitchens, each of a random one of levels {in_words(settings.levels)}"
+    mixed = mixed_levels(settings.levels)
+    return _benchmark("mix", summary, 20, mixed, settings.levels, settings, mix)
+
+
+def in_words(levels: Sequence[str]) -> str:
+    """1, 2 and 3."""
+    return f"{', '.join(levels[:-1])} and {levels[-1]}"
 
 
 def _benchmark(
@@ -256,7 +282,7 @@ def _benchmark(
     levels_of: Levels,
     levels: Sequence[str],
     settings: KitchenSettings,
-    configure: Callable[[KitchenSettings], Benchmark],
+    configure: Callable[[Any], Benchmark],
 ) -> Benchmark:
     """The paper's numbers."""
     side = max(settings.spec(level).max_side for level in levels)

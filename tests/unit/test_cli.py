@@ -99,6 +99,7 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --env.num-agents 5", "a kitchen seats 1 to 4 cooks"),
         ("run meal/level-1 --env.sticky-actions 2", "sticky_actions is 2.0"),
         ("run meal/curriculum --tasks 1", "it takes at least 3, one of each level"),
+        ("run meal/curriculum --env.levels 2", "levels 2; it takes two or more different ones"),
         ("run meal/curriculum --env.view level", "the levels of this sequence have different"),
         ("run meal/level-1 --repetitions 0", "repetitions is 0; it must be a number of at least 1"),
         ("run meal/level-1 --method ewc --method-settings.coefficient -1", "coefficient is -1.0"),

@@ -8,6 +8,7 @@ import pytest
 from brigade.benchmarks.meal import (
     WINDOWS,
     KitchenSettings,
+    MixedSettings,
     curriculum,
     kitchens,
     mix,
@@ -165,14 +166,40 @@ def test_a_mix_has_all_levels_in_no_order():
     assert mix().sequence(0, 5, 1).tasks.tile.shape == (5, 11, 11)
 
 
+def test_a_curriculum_and_a_mix_of_any_levels():
+    one_and_three = MixedSettings(levels=("3", "1"))
+    rising = curriculum(one_and_three)
+    assert rising.summary == "15 generated kitchens: equal shares of levels 3 and 1, in turn"
+    assert rising.sequence(0, 4, 1).names == tuple(
+        f"kitchen {number}, level {level}" for number, level in enumerate("3311", start=1)
+    )
+    weighted = mix(MixedSettings(levels=("1", "1", "1", "2"))).sequence(0, 80, 1)
+    assert weighted.tasks.tile.shape == (80, 9, 9)
+    assert 50 < sum(name.endswith("level 1") for name in weighted.names) < 70
+
+
+@pytest.mark.parametrize(
+    ("levels", "complaint"),
+    [
+        (("2",), "^levels 2; it takes two or more different ones"),
+        (("2", "2"), "^levels 2 2; it takes two or more different ones"),
+        ((), "^levels are none; it takes two or more"),
+        (("1", "4"), "unknown level '4'"),
+    ],
+)
+def test_a_sequence_of_several_levels_has_several(levels, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        MixedSettings(levels=levels)
+
+
 def test_mixed_levels_have_no_window_of_their_own():
     with pytest.raises(ValueError, match=r"give one for all, such as \(3, 2, 1\)"):
-        curriculum(KitchenSettings(view="level"))
-    assert curriculum(KitchenSettings(view=(2, 2, 2))).env.view == (2, 2, 2)
+        curriculum(MixedSettings(view="level"))
+    assert curriculum(MixedSettings(view=(2, 2, 2))).env.view == (2, 2, 2)
 
 
 def test_one_program_serves_a_whole_curriculum():
-    benchmark = curriculum(KitchenSettings(random_pot_sizes=True, roles=True, slippery=0.2))
+    benchmark = curriculum(MixedSettings(random_pot_sizes=True, roles=True, slippery=0.2))
     sequence = benchmark.sequence(0, 3, 1)
     traced = []
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner, make_trainer
 
-from brigade.benchmarks.meal import KitchenSettings, curriculum, kitchens
+from brigade.benchmarks.meal import KitchenSettings, MixedSettings, curriculum, kitchens
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids, task_from_grid
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
@@ -108,7 +108,7 @@ def test_the_promise_holds_under_every_setting(changes):
 
 
 def test_the_promise_holds_in_a_padded_curriculum_with_a_window():
-    benchmark = curriculum(KitchenSettings(view=(3, 2, 1)))
+    benchmark = curriculum(MixedSettings(view=(3, 2, 1)))
     sequence = benchmark.sequence(0, 3, 1)
     promised = benchmark.env.changing_inputs(sequence.tasks)
     for index in range(3):
