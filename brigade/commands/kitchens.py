@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from brigade.envs.overcooked import render_grid
-from brigade.envs.overcooked.generate import GenerationError, generate_sequence, level_spec
+from brigade.envs.overcooked.generate import generate_sequence, level_spec
 from brigade.envs.overcooked.grid import Grid, count_seats, read_grid, write_grid
 from brigade.envs.overcooked.solve import needs_handoff
 from brigade.errors import UserError
@@ -21,7 +21,7 @@ def drawn_kitchens(
     try:
         spec = replace(level_spec(level), require_handoff=require_handoff)
         grids = generate_sequence(spec, num, seed, num_agents)
-    except (ValueError, GenerationError) as error:
+    except ValueError as error:
         raise UserError(str(error)) from error
     kind = f"level-{level}-handoff" if require_handoff else f"level-{level}"
     return {f"{kind}-seed-{seed}-{place}": grid for place, grid in enumerate(grids, 1)}

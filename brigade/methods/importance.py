@@ -145,23 +145,24 @@ def fisher(
     def squared_gradient(row: Any, key: Key) -> Any:
         def of_draw(held: Any) -> Array:
             out = learner.outputs(params | held, row)
-            return log_likelihood_of_draw(distribution, out, critic, key)
+            return log_likelihood_of_draw(distribution, out, critic, counts(row), key)
 
         return jax.tree.map(lambda g: jnp.square(g) / moments, jax.grad(of_draw)(held))
 
-    return mean_over_samples(squared_gradient, held, batch, rows_for(samples, moments), key)
+    rows = rows_for(samples, moments)
+    return per_move(mean_over_samples(squared_gradient, held, batch, rows, key), batch, rows)
 
 
 def log_likelihood_of_draw(
-    distribution: type[Distribution], out: Outputs, critic: bool, key: Key
+    distribution: type[Distribution], out: Outputs, critic: bool, counts: Array | float, key: Key
 ) -> Array:
     """Of actions the policy draws and, for the critic, of returns with deviation 1."""
     action_key, value_key = jax.random.split(key)
     action = jax.lax.stop_gradient(distribution.sample(action_key, out.logits))
-    total = jnp.sum(distribution.log_prob(out.logits, action))
+    total = jnp.sum(counts * distribution.log_prob(out.logits, action))
     if critic and out.value is not None:
         # Has the slope of a normal log-density at a draw from itself: noise times the value's.
-        total += jnp.sum(jax.random.normal(value_key, out.value.shape) * out.value)
+        total += jnp.sum(counts * jax.random.normal(value_key, out.value.shape) * out.value)
     return total
 
 
@@ -174,14 +175,30 @@ def sensitivity(
     def absolute_gradient(row: Any, key: Key) -> Any:
         def squared_length(held: Any) -> Array:
             out = learner.outputs(params | held, row)
-            total = jnp.sum(jnp.square(out.logits))
+            lengths = jnp.sum(jnp.square(out.logits), axis=-1)
             if critic and out.value is not None:
-                total += jnp.sum(jnp.square(out.value))
-            return total / moments
+                lengths += jnp.square(out.value)
+            return jnp.sum(counts(row) * lengths) / moments
 
         return jax.tree.map(jnp.abs, jax.grad(squared_length)(held))
 
-    return mean_over_samples(absolute_gradient, held, batch, rows_for(samples, moments), key)
+    rows = rows_for(samples, moments)
+    return per_move(mean_over_samples(absolute_gradient, held, batch, rows, key), batch, rows)
+
+
+def counts(batch: Any) -> Array | float:
+    """Per moment: 0 where it is no move of the learner's; all are where a batch does not tell."""
+    weight: Array | float = getattr(batch, "weight", 1.0)
+    return weight
+
+
+def per_move(mean: Any, batch: Any, rows: int) -> Any:
+    """A mean over the first rows of a batch as one over the moves among them."""
+    weight = counts(batch)
+    if isinstance(weight, float):
+        return mean
+    share = jnp.maximum(jnp.mean(weight[:rows]), TINY)
+    return jax.tree.map(lambda leaf: leaf / share, mean)
 
 
 def moments_per_row(learner: Learner, params: Any, batch: Any) -> int:

@@ -60,7 +60,7 @@ class ActorCritic(nn.Module):
             self.trunk = trunk(at_input)
         else:
             self.actor_trunk = trunk(at_input)
-            self.critic_trunk = trunk(self.central_seats or at_input)
+            self.critic_trunk = trunk(self.central_seats * (at_input or 1) or at_input)
         if self.memory == "gru" and self.shared_trunk:
             self.core = Memory(self.memory_size)
         elif self.memory == "gru":
@@ -114,7 +114,10 @@ class ActorCritic(nn.Module):
             return actor, self.critic_trunk(obs, task_id, batch)
         if joint is None:
             return actor, None
-        return actor, self.critic_trunk(joint.obs, joint.seat, batch)
+        whose = joint.seat
+        if self.task_one_hot == "input":
+            whose = whose + self.central_seats * task_id
+        return actor, self.critic_trunk(joint.obs, whose, batch)
 
     def _answer(self, actor: Array, critic: Array | None, task_id: Array) -> Outputs:
         logits = self.actor_head(actor, task_id).astype(jnp.float32)

@@ -34,9 +34,9 @@ def raw_auc_ratio(run: RunData) -> Estimate | None:
 
 
 def dormant(run: RunData) -> Estimate | None:
-    """Share of dormant units, mean over the last tenth of training."""
+    """Share of dormant units of actor and critic, mean over training."""
     _, shares = run.logged("dormant")
-    return sure(shares[-max(1, len(shares) // 10) :].mean(0)) if len(shares) else None
+    return sure(shares.mean(0)) if len(shares) else None
 
 
 def row(run: RunData, label: str) -> list[Estimate | str | None]:

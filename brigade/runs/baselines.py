@@ -70,7 +70,9 @@ def train_alone(
     benchmark = experiment.benchmark()
     whole = benchmark.sequence(seed, experiment.config.tasks, int(config.steps_per_task))
     scores, steps = [], np.zeros(0, np.int64)
-    for places in groups(range(len(whole)), config.num_envs * config.num_steps, benchmark.env):
+    limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    each = COPIES * rollout_bytes(benchmark.env, whole[0], config.num_envs * config.num_steps)
+    for places in groups(len(whole), each, limit):
         alone = [one_task(whole, place) for place in places]
         seeds = [baseline_seed(seed, place) for place in places]
         parts = assemble_with(experiment.learner, FineTuning(), config, benchmark, alone, seeds)
@@ -92,16 +94,19 @@ def train_alone(
     return {"steps": steps, "score": np.concatenate(scores)}
 
 
-def groups(places: range, steps: int, env: Environment) -> list[range]:
-    """Equal groups that fit side by side into half of an accelerator's memory."""
-    stats = jax.devices()[0].memory_stats() or {}
-    limit = stats.get("bytes_limit")
+def rollout_bytes(env: Environment, task: Any, steps: int) -> int:
+    """What the observations of so many steps take."""
+    _, now = jax.eval_shape(env.reset, jax.random.key(0), task)
+    return steps * math.prod(now.view.obs.shape) * now.view.obs.dtype.itemsize
+
+
+def groups(number: int, each: int, limit: int | None) -> list[range]:
+    """Equal groups of places that fit side by side into half of an accelerator's memory."""
     if limit is None:
-        return [places]
-    each = COPIES * steps * env.num_agents * math.prod(env.obs_shape)
-    fits = max(1, int(limit / 2 // each))
-    size = max(n for n in range(1, len(places) + 1) if len(places) % n == 0 and n <= fits)
-    return [places[first : first + size] for first in range(0, len(places), size)]
+        return [range(number)]
+    fits = max(1, limit // 2 // each)
+    size = max(n for n in range(1, number + 1) if number % n == 0 and n <= fits)
+    return [range(first, first + size) for first in range(0, number, size)]
 
 
 def one_task(sequence: TaskSequence, place: int) -> TaskSequence:

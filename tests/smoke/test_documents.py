@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,7 @@ import jax
 import numpy as np
 import pytest
 
+from brigade import registry
 from brigade.cli import VERBS, main
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +99,21 @@ def made_small(words):
     if words == ["bench"]:
         flags = ["--help"]  # test_cli measures
     return [*words, *flags]
+
+
+@pytest.mark.parametrize("name", registry.names("methods"))
+def test_every_method_has_a_page_with_its_settings_and_their_defaults(name):
+    page = (ROOT / "docs" / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    shown = {
+        setting: default.replace(",", "")
+        for settings, default in re.findall(r"^\| (`.*`) \| (\S+) \|", page, re.M)
+        for setting in re.findall(r"`(\w+)`", settings)
+    }
+    defaults = {field.name: field.default for field in fields(registry.get("methods", name))}
+    assert shown.keys() == defaults.keys()
+    for setting, default in defaults.items():
+        said = {"yes": True, "no": False}.get(shown[setting])
+        assert (float(shown[setting]) if said is None else said) == default
 
 
 def test_links_between_documents_lead_somewhere():

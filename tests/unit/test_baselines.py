@@ -6,9 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from brigade.benchmarks.jaxnav import twenty
+from brigade.benchmarks.meal import level_1
 from brigade.report import read_run
 from brigade.report.measure import summary
-from brigade.runs.baselines import add_baselines, baseline_seed, fingerprint, train_alone
+from brigade.runs.baselines import (
+    add_baselines,
+    baseline_seed,
+    fingerprint,
+    groups,
+    rollout_bytes,
+    train_alone,
+)
 from brigade.runs.config import from_dict
 from brigade.runs.run import run
 
@@ -83,3 +92,19 @@ def test_a_task_learns_the_same_alone_and_beside_others():
     a, b = train_alone(two, 5), train_alone(three, 5)
     np.testing.assert_array_equal(a["score"], b["score"][:2])
     assert dataclasses.asdict(two.config)["tasks"] == 2
+
+
+def test_tasks_are_grouped_by_what_fits_into_half_the_memory():
+    assert groups(20, each=10, limit=None) == [range(20)]
+    assert groups(20, each=10, limit=400) == [range(20)]
+    assert groups(20, each=10, limit=399) == [range(10), range(10, 20)]
+    assert groups(3, each=10, limit=59) == [range(1), range(1, 2), range(2, 3)]
+    assert len(groups(20, each=10, limit=1)) == 20
+
+
+def test_what_a_rollout_takes_depends_on_the_kind_of_numbers():
+    kitchens, maps = level_1(), twenty()
+    bytes_seen = 2 * 7 * 7 * 26
+    assert rollout_bytes(kitchens.env, kitchens.sequence(0, 1, 1)[0], 10) == 10 * bytes_seen
+    entries = 2 * maps.env.obs_shape[0]
+    assert rollout_bytes(maps.env, maps.sequence(0, 1, 1)[0], 10) == 10 * entries * 4

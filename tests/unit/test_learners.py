@@ -88,6 +88,22 @@ def test_a_central_critic_depends_on_the_seat_and_on_the_others():
     assert not np.allclose(value(), value(obs=joint.obs * 0))
 
 
+def test_a_central_critic_is_told_the_task_as_the_actor_is():
+    env, sequence, learner = build(MAPPO, task_one_hot="input", multi_head=False)
+    state, traj = roll(env, sequence, learner)
+    _, data, index = learner.prepare(state, traj, jax.random.key(3))
+    batch = learner.take(data, index[0])
+    values = []
+    for task in range(3):
+        seen = batch.seen.replace(task_id=jnp.full_like(batch.seen.task_id, task))
+        for seat in range(2):
+            joint = seen.joint.replace(seat=jnp.full_like(seen.joint.seat, seat))
+            other = batch.replace(seen=seen.replace(joint=joint))
+            values.append(np.asarray(learner.outputs(state.params, other).value))
+    for one, value in enumerate(values):
+        assert not any(np.allclose(value, other) for other in values[:one])
+
+
 def test_a_central_critic_with_fewer_inputs_is_the_same():
     env, sequence, learner = build(MAPPO)
     fewer = MAPPO(SMALL, NetworkConfig(hidden=(16, 16))).build(

@@ -137,6 +137,29 @@ def test_fisher_information_uses_no_more_samples_than_asked_for():
     assert weights(found).tolist() == [1.0, 1.0]
 
 
+class Counted(struct.PyTreeNode):
+    """Samples some of which are no moves."""
+
+    numbers: jax.Array
+    weight: jax.Array
+
+
+class ScalesCounted(Scales):
+    def outputs(self, params, batch):
+        return super().outputs(params, batch.numbers)
+
+
+def test_moments_that_are_no_moves_have_no_importance():
+    batch = Counted(jnp.array([1.0, 7.0, 3.0, 8.0]), jnp.array([1.0, 0.0, 1.0, 0.0]))
+    params = at(0.0, 0.0)
+    held = EWC().held(params)
+    found = fisher(ScalesCounted(), params, held, batch, 2500, False, jax.random.key(3))
+    assert weights(found).tolist() == [1.25, 1.25]  # as for 1 and 3 alone
+    params = at(1.0, 0.0)
+    slopes = sensitivity(ScalesCounted(), params, held | params, batch, 2500, False, KEY)
+    assert_close(weights(slopes), [10.0, 0.0])  # 2 x^2, mean over 1 and 3
+
+
 class InSequence(Scales):
     """The same for rows of several moments, as a learner with memory has them."""
 

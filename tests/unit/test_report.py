@@ -6,15 +6,18 @@ import json
 import math
 import re
 import shlex
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from brigade.envs.overcooked.rules import EVENTS
 from brigade.report import (
     RunFolderError,
+    curves,
     print_summary,
     read_run,
     together,
@@ -22,7 +25,7 @@ from brigade.report import (
     write_report,
 )
 from brigade.report.command import command
-from brigade.report.measure import NO_BASELINES, REPEATED, summary
+from brigade.report.measure import NO_BASELINES, REPEATED, Estimate, summary
 from brigade.report.tables import labels
 from brigade.runs.config import as_flags
 
@@ -294,6 +297,34 @@ def test_page_overlays_runs(tmp_path):
     for colour in ("var(--s0)", "var(--s1)", "var(--s2)"):
         assert colour in text
     assert "agem is not finished" in text
+
+
+def painted(monkeypatch, summaries):
+    """What the plane of stability and plasticity shows: its points and the names of its axes."""
+    axes = Figure().subplots()
+
+    def draw(label, paint, xlabel, ylabel):
+        paint(axes)
+        return xlabel, ylabel
+
+    monkeypatch.setattr(curves, "_draw", draw)
+    named = curves.stability_plasticity(summaries)
+    return named, [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "o"]
+
+
+def test_the_plane_shows_what_is_kept_over_what_is_gained(tmp_path, monkeypatch):
+    numbers = summary(read_run(make_run(tmp_path / "run")))
+    runs = [
+        replace(numbers, area_gained=Estimate(gained, 0.1), forgetting=Estimate(lost, 0.2))
+        for gained, lost in ((-0.25, 0.125), (0.5, 0.75))
+    ]
+    named, points = painted(monkeypatch, runs)
+    assert named == ("transfer: area gained", "1 - forgetting")
+    assert points == [(-0.25, 0.875), (0.5, 0.25)]
+    named, points = painted(monkeypatch, [numbers, runs[1]])  # of one, transfer is not known
+    assert named == ("score after own training", "1 - forgetting")
+    assert [x for x, _ in points] == [numbers.learned.mean] * 2
+    assert curves.stability_plasticity(runs[:1]) is None
 
 
 def test_writing_twice_gives_the_same_bytes_and_no_litter(tmp_path):

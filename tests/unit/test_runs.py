@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import brigade
+from brigade import registry
 from brigade.errors import UserError
 from brigade.runs import folder as folders
 from brigade.runs.folder import RunFolder, RunFolderError
@@ -86,7 +87,7 @@ def test_two_processes_cannot_write_one_run(finished):
         resume(finished.path)
 
 
-def stopped_run(path, after):
+def stopped_run(path, after, settings=SMALL):
     """A run that was interrupted after some updates, as by Ctrl-C."""
     seen = []
 
@@ -96,7 +97,25 @@ def stopped_run(path, after):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(SMALL, path, watch=interrupt)
+        run(settings, path, watch=interrupt)
+
+
+@pytest.mark.parametrize("name", sorted({*registry.names("methods")} - {"ft"}))
+def test_a_run_of_every_method_ends_the_same_after_a_stop(name, tmp_path):
+    """Stopped in the second task, when methods remember the first."""
+    settings = SMALL | {"method": name}
+    if name in ("agem", "er"):
+        settings |= {"method_settings": {"memory_size": 64, "sample_size": 16}}
+    whole = run(settings, tmp_path / "whole")
+    stopped_run(tmp_path / "stopped", 5, settings)
+    resume(tmp_path / "stopped")
+    logs = [
+        [json.loads(line)["metrics"] for line in (path / "log.jsonl").read_text().splitlines()]
+        for path in (whole.path, tmp_path / "stopped")
+    ]
+    assert logs[0] == logs[1]
+    returns = [(path / "returns.npz").read_bytes() for path in (whole.path, tmp_path / "stopped")]
+    assert returns[0] == returns[1]
 
 
 @pytest.mark.parametrize("after", [0, 2, 3, 5])

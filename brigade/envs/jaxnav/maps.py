@@ -72,7 +72,7 @@ class MapSpec:
 PAPER_MAPS = MapSpec()  # MEAL, appendix K
 
 
-class GenerationError(RuntimeError):
+class GenerationError(ValueError):
     """No valid map was found within the allowed attempts."""
 
 

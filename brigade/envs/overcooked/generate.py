@@ -96,7 +96,7 @@ LEVELS: Mapping[str, KitchenSpec] = {
 _STATIONS = "SPOD"
 
 
-class GenerationError(RuntimeError):
+class GenerationError(ValueError):
     """No valid kitchen was found within the allowed attempts."""
 
 
