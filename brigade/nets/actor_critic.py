@@ -60,7 +60,9 @@ class ActorCritic(nn.Module):
             self.trunk = trunk(at_input)
         else:
             self.actor_trunk = trunk(at_input)
-            self.critic_trunk = trunk(self.central_seats * (at_input or 1) or at_input)
+            # A central critic is told whom it judges, and of which task where the actor is told it.
+            judged = self.central_seats * max(at_input, 1)
+            self.critic_trunk = trunk(judged or at_input)
         if self.memory == "gru" and self.shared_trunk:
             self.core = Memory(self.memory_size)
         elif self.memory == "gru":
