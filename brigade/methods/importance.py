@@ -154,15 +154,15 @@ def fisher(
 
 
 def log_likelihood_of_draw(
-    distribution: type[Distribution], out: Outputs, critic: bool, counts: Array | float, key: Key
+    distribution: type[Distribution], out: Outputs, critic: bool, weight: Array | float, key: Key
 ) -> Array:
-    """Of actions the policy draws and, for the critic, of returns with deviation 1."""
+    """Of actions the policy draws and, for the critic, of returns with deviation 1, weighted."""
     action_key, value_key = jax.random.split(key)
     action = jax.lax.stop_gradient(distribution.sample(action_key, out.logits))
-    total = jnp.sum(counts * distribution.log_prob(out.logits, action))
+    total = jnp.sum(weight * distribution.log_prob(out.logits, action))
     if critic and out.value is not None:
         # Has the slope of a normal log-density at a draw from itself: noise times the value's.
-        total += jnp.sum(counts * jax.random.normal(value_key, out.value.shape) * out.value)
+        total += jnp.sum(weight * jax.random.normal(value_key, out.value.shape) * out.value)
     return total
 
 
