@@ -359,7 +359,7 @@ class PPO:
         return self._look(params, batch.seen)
 
     def diagnose(self, params: Any, batch: Samples) -> Metrics:
-        """The share of units that hardly ever answer."""
+        """The share of the policy's units that hardly ever answer."""
         with watched_units() as layers:
             self.outputs(params, batch)
         return {"dormant": dormant_share(layers)}

@@ -36,7 +36,11 @@ def role_collapse(events: npt.ArrayLike, names: Sequence[str]) -> Floats:
 
 
 def idle_share(events: npt.ArrayLike, names: Sequence[str], steps: float) -> Floats:
-    """[..., seat]: the part of an episode's `steps` in which a seat stayed or achieved nothing."""
+    """[..., seat]: the part of an episode's `steps` in which a seat stayed or reached for nothing.
+
+    The events know no vain interaction with something in hand, such as a plate at a pot that is
+    not ready: those steps count as work.
+    """
     if not steps > 0:
         raise ValueError(f"steps must be positive, got {steps}")
     return _count(events, names, IDLE) / steps

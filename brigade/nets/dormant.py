@@ -18,19 +18,23 @@ EPSILON = 1e-9  # a layer that is silent altogether is dormant, not 0 / 0
 
 @contextmanager
 def watched_units() -> Iterator[list[Array]]:
-    """Collect what every hidden layer answers while networks are called in here."""
+    """Collect what the policy's hidden layers answer while networks are called in here."""
     layers: list[Array] = []
 
     def watch(
         call: Any, arguments: Any, keywords: Any, context: nn.module.InterceptorContext
     ) -> Any:
         answer = call(*arguments, **keywords)
-        if isinstance(context.module, Hidden):
+        if isinstance(context.module, Hidden) and not _of_critic(context.module):
             layers.append(answer)
         return answer
 
     with nn.intercept_methods(watch):
         yield layers
+
+
+def _of_critic(layer: nn.Module) -> bool:
+    return layer.path[0].startswith("critic")
 
 
 def dormant_share(layers: list[Array], threshold: float = THRESHOLD) -> Array:

@@ -165,7 +165,8 @@ def _together(runs: Sequence[RunData]) -> str:
         shown = [page.details(*entry) for entry in tables]
     text = (
         "At the last evaluation, mean over episodes, then tasks. Deliveries: each seat's share. "
-        "Idle: share of steps spent standing still, walking into things or reaching for nothing. "
+        "Idle: share of steps spent standing still, walking into things or reaching for nothing; "
+        "pressing on a pot that is not ready counts as work. "
         "Role collapse: 0 when all do equally much, 1 when one does it all."
     )
     return page.section("Working together", _soft(text), *shown)
@@ -180,7 +181,8 @@ def _plasticity(runs: Sequence[RunData]) -> str:
     text = (
         "Every task's later repetitions against its first, by the score of its training episodes, "
         "mean over tasks. AUC-loss: 0 when it is learned as well as the first time, 1 when not at "
-        "all. Ratios: 1 when as well. Dormant: share of units, over the last tenth of training."
+        "all. Ratios: 1 when as well. Dormant: share of the policy's units, "
+        "mean over training."
     )
     return page.section("Plasticity", _soft(text), page.table(plasticity.HEADINGS, cells, names=1))
 

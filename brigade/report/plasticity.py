@@ -34,7 +34,7 @@ def raw_auc_ratio(run: RunData) -> Estimate | None:
 
 
 def dormant(run: RunData) -> Estimate | None:
-    """Share of dormant units of actor and critic, mean over training."""
+    """Share of dormant units of the policy, mean over training."""
     _, shares = run.logged("dormant")
     return sure(shares.mean(0)) if len(shares) else None
 

@@ -103,6 +103,9 @@ def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) 
             "mean": _number(each.ours.mean),
             "half_width": _number(each.ours.half_width),
             "published": None if each.published is None else each.published.value,
+            "published_half_width": None if each.published is None else each.published.half_width,
+            "apart": None if each.difference is None else _number(each.difference),
+            "within": each.covered,
         }
         for each in cells
     ]

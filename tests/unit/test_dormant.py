@@ -29,8 +29,8 @@ def test_a_learner_tells_how_many_of_its_units_sleep():
     batch = learner.take(data, index[0])
     with watched_units() as layers:
         learner.outputs(state.params, batch)
-    assert [layer.shape[-1] for layer in layers] == [16] * 4  # two layers, actor and critic
-    # A layer that answers nothing but 0 is dormant as a whole: a quarter of all layers.
+    assert [layer.shape[-1] for layer in layers] == [16] * 2  # the actor's, not the critic's
+    # A layer that answers nothing but 0 is dormant as a whole: half of all layers.
     norm = state.params["actor_trunk"]["Hidden_0"]["LayerNorm_0"]
     asleep = {name: 0.0 * leaf for name, leaf in norm.items()}
     trunk = state.params["actor_trunk"]
@@ -39,4 +39,4 @@ def test_a_learner_tells_how_many_of_its_units_sleep():
     awake, dormant = (
         float(learner.diagnose(params, batch)["dormant"]) for params in (state.params, tired)
     )
-    assert awake < 0.25 <= dormant
+    assert awake < 0.5 <= dormant

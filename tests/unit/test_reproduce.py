@@ -18,7 +18,7 @@ from brigade.report.measure import Estimate
 from brigade.report.read import RunData
 from brigade.reproduce import command, measures
 from brigade.reproduce.jobs import Job, do_all, last_step
-from brigade.reproduce.meal import LEVELLED, TARGETS, find
+from brigade.reproduce.meal import LEVELLED, METHODS, TARGETS, find
 from brigade.reproduce.table import Cell, save
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.config import from_dict
@@ -93,7 +93,9 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
     assert path.read_text().count("\n| FT |") == 3
     numbers = json.loads((tmp_path / "out" / "table.json").read_text())
     assert {n["measure"] for n in numbers} == {"average score", "forgetting", "forward transfer"}
-    assert numbers[0]["published"] == 0.5
+    assert (numbers[0]["published"], numbers[0]["published_half_width"]) == (0.5, 0.1)
+    assert numbers[0]["apart"] == pytest.approx(numbers[0]["mean"] - 0.5)
+    assert numbers[0]["within"] is (abs(numbers[0]["apart"]) <= numbers[0]["half_width"])
     assert all(np.isfinite(n["mean"]) for n in numbers if n["measure"] == "average score")
     assert len(list((tmp_path / "out" / "baselines").glob("*.npz"))) == 2  # one per seed
 
@@ -123,9 +125,38 @@ def test_the_recorded_table_comes_out_of_its_folders_again(tmp_path):
     )
     recorded = (results / "meal-level-1" / "table.md").read_text(encoding="utf-8")
     assert path.read_text(encoding="utf-8") == recorded
-    for measure in ("average score", "forgetting", "area gained", "after training"):
-        for number in re.findall(rf"\| {measure} \| (\S+ ± \S+) \|", recorded):
-            assert f"| {number} |" in page
+    lines = re.findall(r"\| (.+?) \| (.+?) \| (.+?) \| (.+?) \| .+? \| .+? \|", recorded)
+    table = {(run, measure): (ours, theirs) for run, measure, ours, theirs in lines}
+    for run in METHODS:
+        cells = [
+            *table[run, "average score"],
+            *table[run, "forgetting"],
+            table[run, "area gained"][0],
+            table[run, "after training"][0],
+        ]
+        name = {"AGEM": "A-GEM"}.get(run, run)
+        assert f"| {name} | {' | '.join(cells)} |" in page
+
+
+def test_published_numbers_are_the_papers():
+    """A few of each table, from the paper: the rows beside ours are no typing errors."""
+
+    def published(name, row, level=None):
+        figures = {r.name: r.published for r in find(name, level).rows}[row]
+        return [(f.value, f.half_width) for f in figures.values()]
+
+    ewc = [(0.604, 0.21), (0.027, 0.01), (-0.086, 0.34)]
+    assert published("meal/table-2", "EWC", "2") == ewc
+    assert published("meal/table-12", "EWC") == ewc
+    assert published("meal/table-2", "L2", "3") == [(0.127, 0.03), (0.096, 0.00), (-0.827, 0.04)]
+    three = [(0.860, None), (0.197, None), (-0.129, None)]
+    assert published("meal/table-3", "3 cooks", "1") == three
+    assert published("meal/table-7", "curriculum") == [(0.668, 0.152), (0.653, 0.181)]
+    ten = [(0.201, 0.018), (0.509, 0.022), (0.891, 0.066), (0.872, 0.070)]
+    assert published("meal/table-8", "10 x") == ten
+    assert published("meal/table-4", "10 x") == ten
+    roles = [(0.68, 0.09), (0.03, 0.02), (-0.05, 0.09)]
+    assert published("meal/table-9", "chef and waiter") == roles
 
 
 class Script(Job):
