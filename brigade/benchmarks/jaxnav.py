@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from brigade.core import Benchmark, TaskSequence
-from brigade.core.checks import within
+from brigade.core.checks import at_least, within
 from brigade.envs.jaxnav import JaxNav, MapSpec
 from brigade.envs.jaxnav import sequence as random_maps
 
@@ -37,14 +37,19 @@ class MapSettings:
     """Share of the inner cells that are walls."""
     actions: Literal["discrete", "continuous"] = "discrete"
     """One of 15 pairs of speeds, or any speeds."""
+    situations: int = 32
+    """Starts and goals that games on a map are drawn from; 1: always the same."""
+    horizon: int = 500
+    """Steps of a game."""
 
     def __post_init__(self) -> None:
         within("fill", self.fill, 0, 1)
+        at_least("situations", self.situations, 1)
         self.env()
 
     def env(self) -> JaxNav:
         """The environment of such maps."""
-        return JaxNav(self.num_agents, self.side, self.side, actions=self.actions)
+        return JaxNav(self.num_agents, self.side, self.side, self.horizon, self.actions)
 
 
 def maps(settings: MapSettings | None = None) -> Benchmark:
@@ -54,7 +59,7 @@ def maps(settings: MapSettings | None = None) -> Benchmark:
     """
     settings = settings or MapSettings()
     side = settings.side
-    spec = MapSpec(side, side, fill=settings.fill, num_agents=settings.num_agents)
+    spec = MapSpec(side, side, settings.fill, settings.num_agents, settings.situations)
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         return random_maps(seed, num_tasks, steps, spec)

@@ -78,7 +78,7 @@ def shuffled_minibatches(key: Key, samples: int, epochs: int, minibatches: int) 
     if samples % minibatches:
         raise ValueError(
             f"{samples} samples do not divide into {minibatches} minibatches; "
-            f"change num_envs, num_steps or minibatches so that they do"
+            f"change num_envs or minibatches so that they do"
         )
     # One sort by random numbers per epoch: `jax.random.permutation` sorts at least twice.
     order = jnp.argsort(jax.random.bits(key, (epochs, samples)), axis=-1)

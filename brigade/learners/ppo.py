@@ -133,6 +133,11 @@ class NetworkConfig:
             raise ValueError(
                 "a central critic sees more than its actor; use encoder mlp and no shared_trunk"
             )
+        if self.encoder == "cnn" and len(env.obs_shape) != 3:
+            raise ValueError(
+                f"encoder cnn reads pictures [height, width, channels], but observations here are "
+                f"{list(env.obs_shape)}; use encoder mlp"
+            )
         knobs = {name: value for name, value in vars(self).items() if name != "precision"}
         return ActorCritic(
             env.num_actions,

@@ -174,7 +174,11 @@ def outgoing(flat: Mapping[Path, Array], wiring: Wiring) -> Array:
 def reborn(
     flat: Mapping[Path, Array], wiring: Wiring, who: Array, scale: Array, key: Key
 ) -> dict[Path, Array]:
-    """New incoming weights, no outgoing ones: the network's answers change by the loss of `who`."""
+    """New incoming weights, no outgoing ones.
+
+    The network's answers change by the loss of `who` and, with layer norm, by what the new ones do
+    to the layer's mean and variance.
+    """
     kernel = flat[wiring.kernel]
     drawn = scale * jax.random.normal(key, kernel.shape)
     edits = {wiring.kernel: jnp.where(who, drawn, kernel)}

@@ -45,9 +45,9 @@ class QuadraticPenalty(ContinualMethod):
     per_parameter: bool = True
     """Divide the coefficient by the number of parameters held, as the MEAL release does."""
     heads: bool = False
-    """Hold the heads of actor and critic too."""
+    """Hold heads too: the actor's, and the critic's if the critic is held."""
     critic: bool = False
-    """Hold the rest of the critic too."""
+    """Hold the critic too."""
 
     def __post_init__(self) -> None:
         at_least("coefficient", self.coefficient, 0.0)
@@ -117,9 +117,9 @@ def held_part(params: Any, heads: bool, critic: bool) -> dict[str, Any]:
     """The parts of the parameters that are not spared, by name."""
 
     def is_held(name: str) -> bool:
-        if name.endswith("_head"):
-            return heads
-        return critic or not name.startswith("critic_")
+        if name.startswith("critic_") and not critic:
+            return False  # nor its head: without the value among the outputs it has no importance
+        return heads or not name.endswith("_head")
 
     held = {name: part for name, part in params.items() if is_held(name)}
     if not held:

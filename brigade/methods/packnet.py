@@ -32,9 +32,9 @@ class PackNet(ContinualMethod):
     keep: float = 0.25
     """Share of every layer's free weights that a task keeps; the others are for later tasks."""
     heads: bool = False
-    """Pack the heads of actor and critic too; with one head per task there is no need."""
+    """Pack heads too: the actor's, and the critic's if that is packed. One per task need none."""
     critic: bool = False
-    """Pack the rest of the critic too; it is not used to act."""
+    """Pack the critic too; it is not used to act."""
 
     def __post_init__(self) -> None:
         positive("keep", self.keep)
@@ -70,7 +70,14 @@ class PackNet(ContinualMethod):
         def kept(new: Array, owner: Array, old: Array) -> Array:
             return jnp.where(learns(mem, owner), new, old)
 
-        return mem, edited(new, kept, mem.owner, {name: old[name] for name in mem.owner})
+        params = edited(new, kept, mem.owner, {name: old[name] for name in mem.owner})
+        # Nor may it move the heads of other tasks, which have no gradient.
+        for name in params.keys() - mem.owner.keys():
+            if name.endswith("_head"):
+                params[name] = jax.tree.map(
+                    lambda n, o, g: jnp.where(g == 0.0, o, n), new[name], old[name], grads[name]
+                )
+        return mem, params
 
     def end_phase(
         self, mem: Packed, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key

@@ -23,7 +23,7 @@ class Joint(struct.PyTreeNode):
 
 
 class ActorCritic(nn.Module):
-    """Parameters are named `actor_*` and `critic_*` (or `trunk` and `memory`) and `*_head`.
+    """Parameters are named `actor_*` and `critic_*` (or `trunk` and `core`) and `*_head`.
 
     Methods that spare the critic or the heads go by these names.
     """

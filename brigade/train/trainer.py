@@ -242,12 +242,13 @@ def stack_sequences(sequences: Sequence[TaskSequence]) -> Any:
 
 
 def phase_ends(method: ContinualMethod, updates: int) -> dict[int, list[str]]:
-    """After which update of a task which phases end."""
+    """After which update of a task which phases end; with updates enough, none goes without."""
     ends: dict[int, list[str]] = {}
     done = 0.0
-    for phase, share in method.phases:
+    for place, (phase, share) in enumerate(method.phases, start=1):
         done += share
-        ends.setdefault(max(1, round(done * updates)), []).append(phase)
+        latest = updates - (len(method.phases) - place)
+        ends.setdefault(max(1, min(round(done * updates), latest)), []).append(phase)
     return ends
 
 

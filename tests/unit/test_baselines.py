@@ -59,7 +59,7 @@ def test_baselines_are_kept_in_the_run_and_beside_it(finished):
 
 
 def test_another_method_of_the_same_seed_shares_them(finished, monkeypatch):
-    other = run(SMALL, finished.path.parent / "other")
+    other = run(SMALL | {"method": "ewc"}, finished.path.parent / "other")
     add_baselines(finished)
 
     def fail(*_):
@@ -75,6 +75,7 @@ def test_a_baseline_depends_on_the_experiment_but_not_on_the_method(tmp_path):
     names = set()
     experiment = from_dict(SMALL)
     assert fingerprint(experiment, 0) == fingerprint(from_dict(SMALL | {"seeds": 3}), 0)
+    assert fingerprint(experiment, 0) == fingerprint(from_dict(SMALL | {"method": "ewc"}), 0)
     longer = from_dict(SMALL | {"steps_per_task": 320})
     assert fingerprint(experiment, 0) != fingerprint(longer, 0)
     assert fingerprint(experiment, 0) != fingerprint(experiment, 1)

@@ -115,6 +115,12 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --learner ppo", "ppo plays alone and this environment seats 2"),
         ("run meal/level-1 --learner mappo --network.encoder cnn", "a central critic sees more"),
         ("run jaxnav/20 --env.fill 2", "fill is 2"),
+        ("run jaxnav/20 --env.situations 0", "situations is 0"),
+        ("run jaxnav/20 --network.encoder cnn", "encoder cnn reads pictures"),
+        (
+            "run meal/level-1 --method ewc --method-settings.coefficient 1e60",
+            "coefficient is 1e+60",
+        ),
         ("reproduce meal/table-99", "unknown target 'meal/table-99'; there are meal/100-tasks"),
         ("reproduce meal/table-12 --level 1", "meal/table-12 has no choice of levels"),
         ("run jaxnav/20 --env.fill 0.6 --env.num-agents 4 --tasks 2", "lower fill"),

@@ -332,12 +332,14 @@ def games(num: int, seed: int) -> tuple[State, Task]:
         place = np.array([free_place(rng, walls) for _ in range(3)])
         while min(np.hypot(*(place[i] - place[j])) for i, j in ((0, 1), (0, 2), (1, 2))) < 0.65:
             place = np.array([free_place(rng, walls) for _ in range(3)])
+        goal = task.goal[0]
         if number % 2:  # nearly there
-            task = task.replace(goal=jnp.float32(place + rng.uniform(-0.6, 0.6, (3, 2))))
+            goal = jnp.float32(place + rng.uniform(-0.6, 0.6, (3, 2)))
         speed = rng.uniform([0.0, -0.6], [1.0, 0.6], (3, 2))
         states.append(
             State(
                 place=jnp.float32(place),
+                goal=goal,
                 heading=jnp.float32(rng.uniform(-np.pi, np.pi, 3)),
                 speed=jnp.float32(speed),
                 reached=jnp.zeros(3, bool),
@@ -366,7 +368,7 @@ def as_original(state: State, task: Task, original: SimpleNamespace) -> object:
         move_term=state.crashed,
         step=state.time,
         ep_done=jnp.zeros(games, bool),
-        goal=task.goal,
+        goal=state.goal,
         map_data=task.walls.astype(jnp.int32),
         rew_lambda=jnp.full(games, 0.5),
     )
@@ -421,7 +423,7 @@ def test_observations_are_the_originals_up_to_its_lidar_steps(original: SimpleNa
     theirs = jax.jit(jax.vmap(original.env._get_obs))(as_original(state, task, original))
 
     def observe(state: State, task: Task) -> jax.Array:
-        return env._observe(state, task, env._lidar(state, task))
+        return env._observe(state, env._lidar(state, task))
 
     ours = jax.jit(jax.vmap(observe))(state, task)
     np.testing.assert_allclose(ours[..., 200:], theirs[..., 200:], atol=1e-5)
@@ -441,21 +443,24 @@ def test_observations_are_the_originals_up_to_its_lidar_steps(original: SimpleNa
     st.sampled_from([0.0, 0.15, 0.3]),
 )
 def test_every_map_can_be_solved_by_taking_turns(seed, size, robots, fill) -> None:
-    spec = MapSpec(*size, fill, robots)
+    spec = MapSpec(*size, fill, robots, situations=3)
     task = generate(spec, seed)
-    walls, start, goal = (np.asarray(x) for x in (task.walls, task.start, task.goal))
+    walls = np.asarray(task.walls)
     assert walls.shape == size
     assert walls[[0, -1]].all()
     assert walls[:, [0, -1]].all()
     assert walls[1:-1, 1:-1].sum() == spec.num_walls
-    places = np.concatenate([start[:, :2], goal])
-    assert all(clearance(walls, *place) >= 0.5 for place in places)
-    assert len({tuple(place) for place in places.tolist()}) == 2 * robots
-    cells = [(int(y), int(x)) for x, y in places]
-    assert can_take_turns(walls, tuple(cells[:robots]), tuple(cells[robots:]))
-    for robot in range(robots):
-        assert len(way(walls, cells[robot], cells[robots + robot], frozenset())) > 2
-    assert (np.abs(start[:, 2]) <= np.pi).all()
+    assert task.start.shape == (3, robots, 3)
+    assert task.goal.shape == (3, robots, 2)
+    for start, goal in zip(np.asarray(task.start), np.asarray(task.goal), strict=True):
+        places = np.concatenate([start[:, :2], goal])
+        assert all(clearance(walls, *place) >= 0.5 for place in places)
+        assert len({tuple(place) for place in places.tolist()}) == 2 * robots
+        cells = [(int(y), int(x)) for x, y in places]
+        assert can_take_turns(walls, tuple(cells[:robots]), tuple(cells[robots:]))
+        for robot in range(robots):
+            assert len(way(walls, cells[robot], cells[robots + robot], frozenset())) > 2
+        assert (np.abs(start[:, 2]) <= np.pi).all()
 
 
 def test_robots_that_can_only_swap_in_a_corridor_get_another_map() -> None:
@@ -474,8 +479,8 @@ def test_robots_that_follow_the_cells_one_after_another_all_arrive(seed: int) ->
     env = JaxNav(num_agents=3, horizon=5000)
     task = generate(MapSpec(num_agents=3), seed)
     walls = np.asarray(task.walls)
-    starts = [(int(y), int(x)) for x, y, _ in np.asarray(task.start)]
-    goals = [(int(y), int(x)) for x, y in np.asarray(task.goal)]
+    starts = [(int(y), int(x)) for x, y, _ in np.asarray(task.start[0])]
+    goals = [(int(y), int(x)) for x, y in np.asarray(task.goal[0])]
     plans = (plan(walls, starts, goals, order) for order in itertools.permutations(range(3)))
     state, now = env.reset(KEY, task)
     step = jax.jit(env.step)
@@ -514,6 +519,25 @@ def grids(tasks: Task) -> list[bytes]:
     return [np.asarray(walls).tobytes() for walls in tasks.walls]
 
 
+def test_games_are_drawn_from_the_situations_of_their_map() -> None:
+    env, spec = JaxNav(), MapSpec(situations=4)
+    task = generate(spec, 5)
+    assert len(np.unique(np.asarray(task.start), axis=0)) == 4
+    states, now = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(KEY, 200), task)
+    matches = (states.place[:, None] == task.start[None, ..., :2]).all((2, 3))  # [game, situation]
+    assert (matches.sum(1) == 1).all()
+    which = np.asarray(matches.argmax(1))
+    assert np.bincount(which, minlength=4).min() > 25
+    np.testing.assert_array_equal(states.goal, task.goal[which])
+    np.testing.assert_array_equal(states.heading, task.start[which, :, 2])
+    # The distance to the goal is that of the game's own.
+    far = np.minimum(np.hypot(*np.moveaxis(np.asarray(states.goal - states.place), -1, 0)), 6.0)
+    np.testing.assert_allclose(now.view.obs[..., 202], far / 6 - 0.5, atol=1e-5)
+    alone = generate(MapSpec(), 5)  # the first situation is the same, however many there are
+    np.testing.assert_array_equal(alone.walls, task.walls)
+    np.testing.assert_array_equal(alone.start, task.start[:1])
+
+
 def test_sequences_repeat_from_their_seed_and_begin_alike() -> None:
     one, again, longer = sequence(3, 4, 100), sequence(3, 4, 100), sequence(3, 6, 100)
     for a, b in zip(jax.tree.leaves(one.tasks), jax.tree.leaves(again.tasks), strict=True):
@@ -546,6 +570,10 @@ def test_maps_that_do_not_exist_are_refused() -> None:
         hall([[2.5, 3.5, 0]], [[4.5, 6.2]])
     with pytest.raises(ValueError, match="start on each other"):
         hall([[2.5, 3.5, 0], [2.9, 3.5, 0]], [[4.5, 3.5], [5.5, 3.5]])
+    with pytest.raises(ValueError, match="robot 0 starts in a wall"):
+        make_task(HALL, [[[2.5, 3.5, 0]], [[1.2, 3.5, 0]]], [[[4.5, 3.5]], [[4.5, 3.5]]])
+    with pytest.raises(ValueError, match="situations is 0"):
+        MapSpec(situations=0)
     with pytest.raises(ValueError, match="give both the same"):
         JaxNav().reset(KEY, hall([[2.5, 3.5, 0]], [[4.5, 3.5]]))
 

@@ -23,11 +23,12 @@ def build(kind, **network):
     return env, sequence, settings.build(env, num_tasks=3, updates_per_task=4)
 
 
-def roll(env, sequence, learner):
-    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
+def roll(env, sequence, learner, steps=NUM_STEPS, rollouts=1):
+    source = DeviceSource(env, learner.policy, NUM_ENVS, steps)
     state = learner.init(jax.random.key(0))
-    loop = source.start(jax.random.key(1), sequence[1])
-    _, traj = jax.jit(source.next)(loop, state.params, sequence[1], jax.random.key(2))
+    loop, play = source.start(jax.random.key(1), sequence[1]), jax.jit(source.next)
+    for number in range(rollouts):
+        loop, traj = play(loop, state.params, sequence[1], jax.random.key(2 + number))
     return state, traj
 
 
@@ -130,7 +131,11 @@ def test_a_central_critic_with_fewer_inputs_is_the_same():
 def test_sequences_are_judged_as_they_were_played(kind):
     """The learner's pass over whole rollouts gives what the policy recorded step by step."""
     env, sequence, learner = build(kind, memory="gru")
-    state, traj = roll(env, sequence, learner)
+    # Begins and ends amid games: what is remembered comes along, and restarts with the next game.
+    state, traj = roll(env, sequence, learner, steps=env.horizon + 7, rollouts=2)
+    first = np.asarray(traj.view.first)
+    assert first[1:-1].any()
+    assert not first[0].any()
     _, data, index = learner.prepare(state, traj, jax.random.key(3))
     batch = learner.take(data, index[0])
     out = learner.outputs(state.params, batch)

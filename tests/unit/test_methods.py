@@ -13,6 +13,7 @@ from brigade.methods.agem import AGEM
 from brigade.methods.cbp import CBP, Units, wirings
 from brigade.methods.er import ER
 from brigade.methods.ewc import EWC, with_anchor
+from brigade.methods.ft import FineTuning
 from brigade.methods.importance import QuadraticPenalty, fisher, sensitivity
 from brigade.methods.l2 import L2
 from brigade.methods.mas import MAS
@@ -77,8 +78,9 @@ def penalty_and_slope(method, mem, params):
     ("settings", "held"),
     [
         ({}, {"actor_trunk"}),
-        ({"heads": True}, {"actor_trunk", "actor_head", "critic_head"}),
+        ({"heads": True}, {"actor_trunk", "actor_head"}),
         ({"critic": True}, {"actor_trunk", "critic_trunk"}),
+        ({"heads": True, "critic": True}, set(at(1.0, 2.0))),
     ],
 )
 def test_heads_and_critic_are_spared_unless_asked_for(settings, held):
@@ -93,6 +95,29 @@ def test_a_shared_trunk_and_unknown_names_are_held():
 def test_a_network_of_heads_alone_is_refused():
     with pytest.raises(ValueError, match="nothing is left to hold"):
         EWC().init({"actor_head": jnp.zeros(2)}, None)
+
+
+# Fine-tuning
+
+
+def test_fine_tuning_changes_nothing_by_hand():
+    """loss = a^2 + 3 b at (2, 1): 7, slope (4, 3); the step is the optimiser's alone."""
+    method, params = FineTuning(), at(2.0, 1.0)
+    mem = method.init(params, None)
+
+    def base(params):
+        a, b = params["actor_trunk"]["kernel"]
+        return a**2 + 3 * b, {}
+
+    (loss, metrics), slope = jax.value_and_grad(
+        lambda p: method.loss(mem, base, p, None, KEY), has_aux=True
+    )(params)
+    assert (loss, metrics) == (7.0, {})
+    assert weights(method.edit_grads(mem, slope, params, None, KEY)).tolist() == [4.0, 3.0]
+    mem, after = method.after_update(mem, params, at(1.6, 0.7), slope)
+    assert weights(after).tolist() == weights(at(1.6, 0.7)).tolist()
+    mem, state = method.end_phase(mem, "train", state_at(after), None, None, KEY)
+    assert method.loss(mem, base, state.params, None, KEY)[0] == base(state.params)[0]
 
 
 # L2
@@ -537,6 +562,9 @@ def test_packnet_acts_on_a_finished_task_as_when_it_ended():
     then, now, second = (x["actor_trunk"] for x in (acting[0][0], acting[1][0], acting[1][1]))
     assert all(jax.tree.leaves(jax.tree.map(np.array_equal, then, now)))
     assert not all(jax.tree.leaves(jax.tree.map(np.array_equal, now, second)))
+    heads = [x["actor_head"]["kernel"].reshape(-1, 3, 6) for x in (acting[0][0], acting[1][0])]
+    assert np.array_equal(heads[0][:, 0], heads[1][:, 0])  # momentum would move it
+    assert not np.array_equal(heads[0][:, 1], heads[1][:, 1])  # the second task's own learned
 
 
 # Continual backprop
@@ -609,7 +637,8 @@ def test_new_units_of_a_network_have_the_layers_first_scale():
     for trunk, head in (("actor_trunk", "actor_head"), ("critic_trunk", "critic_head")):
         for name in ("Hidden_0", "Hidden_1"):
             old, new = (p[trunk][name]["Linear_0"]["kernel"] for p in (params, after))
-            assert (old != new).all() or name == "Hidden_1"  # whose rows were zeroed first
+            # The first layer's births zero rows of the second, whose own births draw them anew.
+            assert (old != new).all(), name
         assert_close(
             after[trunk]["Hidden_0"]["Linear_0"]["kernel"].std(),
             params[trunk]["Hidden_0"]["Linear_0"]["kernel"].std(),

@@ -14,6 +14,7 @@ from support.parts import EPISODES, NUM_ENVS, NUM_STEPS, example, make_learner, 
 from brigade.core import ContinualMethod, TaskSequence, TimeStep, View
 from brigade.envs.overcooked import Overcooked, sequence_from_grids
 from brigade.envs.overcooked.generate import generate_sequence
+from brigade.methods.packnet import PackNet
 from brigade.partners import SeatedPolicy, Stay
 from brigade.train import DeviceSource, Evaluator, Trainer
 from brigade.train.trainer import _step, phase_ends, stack_sequences
@@ -378,6 +379,8 @@ def test_phases_end_where_their_shares_say():
     assert phase_ends(Everything(), 10) == {5: ["first"], 10: ["second"]}
     assert phase_ends(Everything(), 1) == {1: ["first", "second"]}
     assert phase_ends(ContinualMethod(), 7) == {7: ["train"]}
+    assert phase_ends(PackNet(), 2) == {1: ["train"], 2: ["retrain"]}  # 1.5 rounds to 2
+    assert phase_ends(PackNet(), 8) == {6: ["train"], 8: ["retrain"]}
 
 
 def test_training_state_is_all_arrays(parts):

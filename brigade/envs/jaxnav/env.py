@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -64,9 +65,9 @@ class JaxNav:
         return (self.robot.beams + OTHER_INPUTS,)
 
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
-        """Everyone stands at the task's start. There is no chance in JaxNav: `key` is unused."""
+        """Everyone stands at their start in a situation drawn from the task's; no chance later."""
         self._check_fit(task)
-        state = rules.start(task)
+        state = rules.start(task, jax.random.randint(key, (), 0, task.start.shape[0]))
         shape = (self.num_agents, 2) if self.continuous else (self.num_agents,)
         action = jnp.full(shape, -1, jnp.float32 if self.continuous else jnp.int32)
         events = jnp.zeros((self.num_agents, len(EVENTS)), bool)
@@ -83,14 +84,14 @@ class JaxNav:
             command = rules.discrete_command(action)
         after, events = rules.step(state, command, task, self.robot)
         seen = self._lidar(after, task)
-        reward = rules.reward(state, after, events, seen.min(-1), task, self.robot, self.rewards)
+        reward = rules.reward(state, after, events, seen.min(-1), self.robot, self.rewards)
         return after, self._time_step(after, task, action, reward, events, seen)
 
     def _check_fit(self, task: Task) -> None:
         wanted = (self.height, self.width, self.num_agents)
-        if (*task.walls.shape, task.start.shape[0]) != wanted:
+        if (*task.walls.shape, task.start.shape[1]) != wanted:
             raise ValueError(
-                f"the task is a map of {task.walls.shape} cells for {task.start.shape[0]}, the "
+                f"the task is a map of {task.walls.shape} cells for {task.start.shape[1]}, the "
                 f"environment one of {wanted[:2]} for {wanted[2]}; give both the same"
             )
 
@@ -100,11 +101,11 @@ class JaxNav:
             state.place, state.heading, task.walls, robot.radius, robot.beams, robot.lidar_range
         )
 
-    def _observe(self, state: State, task: Task, seen: Array) -> Array:
+    def _observe(self, state: State, seen: Array) -> Array:
         """[seats, beams + 5] f32, every entry of the order of 1."""
         robot = self.robot
-        to_goal = task.goal - state.place
-        distance = jnp.minimum(rules.distances(state.place, task.goal), robot.lidar_range)
+        to_goal = state.goal - state.place
+        distance = jnp.minimum(rules.distances(state.place, state.goal), robot.lidar_range)
         angle = rules.wrap(jnp.arctan2(to_goal[:, 1], to_goal[:, 0]) - state.heading)
         others = [
             state.speed[:, 0] / robot.max_speed - 0.5,
@@ -122,7 +123,7 @@ class JaxNav:
     ) -> TimeStep:
         seats = (self.num_agents,)
         view = View(
-            obs=self._observe(state, task, seen),
+            obs=self._observe(state, seen),
             avail=jnp.ones((*seats, self.num_actions), bool),
             prev_action=action,
             prev_reward=reward,
@@ -136,7 +137,7 @@ class JaxNav:
         return TimeStep(view, reward, over, ~over & (state.time >= self.horizon), info)
 
     def picture(self, task: Task) -> np.ndarray:
-        """RGB of a map with everyone at their start."""
+        """RGB of a map with everyone at their start, in its first situation."""
         from brigade.envs.jaxnav.render import render
 
         return render(rules.start(task), task, self.robot)
@@ -151,4 +152,4 @@ class JaxNav:
     def example(cls) -> tuple[JaxNav, TaskSequence]:
         """A small instance for contract tests and documents."""
         env = cls(height=6, width=5, horizon=20)
-        return env, sequence(0, 3, 2000, MapSpec(height=6, width=5, fill=0.2))
+        return env, sequence(0, 3, 2000, MapSpec(6, 5, 0.2, situations=3))

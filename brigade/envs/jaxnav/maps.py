@@ -29,8 +29,8 @@ class Task(struct.PyTreeNode):
     """
 
     walls: Array  # [height, width] uint8: 1 is wall; the rim is wall everywhere
-    start: Array  # [robots, 3] f32: x, y and heading
-    goal: Array  # [robots, 2] f32: x, y
+    start: Array  # [situations, robots, 3] f32: x, y and heading; a game is in one of them
+    goal: Array  # [situations, robots, 2] f32: x, y
     id: Array  # int32: which task of a sequence this is
 
 
@@ -42,17 +42,21 @@ def check_size(height: int, width: int) -> None:
 
 @dataclass(frozen=True)
 class MapSpec:
-    """What to draw: the size with the rim, the share of inner cells that are wall, the robots."""
+    """What to draw: the size with the rim, the share of inner cells that are wall, the robots.
+
+    `situations` are the starts and goals that games on a map are drawn from.
+    """
 
     height: int = 7
     width: int = 7
     fill: float = 0.3
     num_agents: int = 2
+    situations: int = 1
     max_attempts: int = 10_000
 
     def __post_init__(self) -> None:
         check_size(self.height, self.width)
-        for name in ("num_agents", "max_attempts"):
+        for name in ("num_agents", "situations", "max_attempts"):
             at_least(name, getattr(self, name), 1)
         if not 0.0 <= self.fill < 1.0:
             raise ValueError(f"fill is {self.fill}; it must be at least 0 and below 1")
@@ -77,10 +81,14 @@ class GenerationError(ValueError):
 
 
 def make_task(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: float = 0.3) -> Task:
-    """A map of one's own: walls [height, width], starts [robots, 3], goals [robots, 2]."""
+    """A map of one's own: walls [height, width], starts [robots, 3], goals [robots, 2].
+
+    Or several of them, [situations, robots, ...]: every game is in one, drawn at random.
+    """
     walls = np.asarray(walls, np.uint8)
     start, goal = np.asarray(start, np.float32), np.asarray(goal, np.float32)
-    if walls.ndim != 2 or start.ndim != 2 or goal.shape != (len(start), 2) or start.shape[1] != 3:
+    wanted = (*start.shape[:-1], 2)
+    if walls.ndim != 2 or start.ndim not in (2, 3) or start.shape[-1] != 3 or goal.shape != wanted:
         raise ValueError(
             f"walls {walls.shape}, start {start.shape} and goal {goal.shape} are not [height, "
             "width], [robots, 3] and [robots, 2]"
@@ -88,6 +96,13 @@ def make_task(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: fl
     check_size(*walls.shape)
     if not (walls[[0, -1]].all() and walls[:, [0, -1]].all()):
         raise ValueError("the rim of the map has a gap; every cell of it must be wall")
+    start, goal = start.reshape(-1, *start.shape[-2:]), goal.reshape(-1, *goal.shape[-2:])
+    for situation in zip(start, goal, strict=True):
+        _check_situation(walls, *situation, radius)
+    return Task(jnp.asarray(walls), jnp.asarray(start), jnp.asarray(goal), jnp.int32(0))
+
+
+def _check_situation(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: float) -> None:
     for robot, (x, y) in enumerate(start[:, :2]):
         if clearance(walls, x, y) <= radius:
             raise ValueError(f"robot {robot} starts in a wall at x {x:g}, y {y:g}; move it away")
@@ -97,7 +112,6 @@ def make_task(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: fl
     for one, other in itertools.combinations(range(len(start)), 2):
         if np.hypot(*(start[one] - start[other])[:2]) <= 2 * radius:
             raise ValueError(f"robots {one} and {other} start on each other; move one of them")
-    return Task(jnp.asarray(walls), jnp.asarray(start), jnp.asarray(goal), jnp.int32(0))
 
 
 def clearance(walls: np.ndarray, x: float, y: float) -> float:
@@ -137,9 +151,13 @@ def _random(seed: int, index: int) -> np.random.RandomState:
 def _draw_new(spec: MapSpec, rng: np.random.RandomState, known: Set[bytes]) -> Task:
     for _ in range(spec.max_attempts):
         walls, starts, goals = _draw(spec, rng)
-        if walls.tobytes() not in known and can_take_turns(walls, starts, goals):
-            heading = rng.uniform(-math.pi, math.pi, (spec.num_agents, 1))
-            return make_task(walls, np.hstack([_centres(starts), heading]), _centres(goals))
+        if walls.tobytes() in known or not can_take_turns(walls, starts, goals):
+            continue
+        first = _with_headings(starts, goals, rng)
+        situations = [first, *_draw_situations(spec, walls, rng)]
+        if len(situations) == spec.situations:
+            start, goal = zip(*situations, strict=True)
+            return make_task(walls, np.stack(start), np.stack(goal))
     raise GenerationError(
         f"no new map in {spec.max_attempts} attempts with {spec} beside {len(known)} others; "
         "lower fill, make the map larger or ask for fewer"
@@ -158,6 +176,30 @@ def _draw(
         walls[row, column] = 1
     starts = tuple(itertools.islice(cells, spec.num_agents))
     return walls, starts, tuple(itertools.islice(cells, spec.num_agents))
+
+
+def _draw_situations(
+    spec: MapSpec, walls: np.ndarray, rng: np.random.RandomState
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """All but the first of a map's situations, or fewer where hardly any can be solved."""
+    free: list[Cell] = [(int(row), int(column)) for row, column in np.argwhere(walls == 0)]
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    for _ in range(spec.max_attempts):
+        if len(found) == spec.situations - 1:
+            break
+        cells = [free[number] for number in rng.permutation(len(free))[: 2 * spec.num_agents]]
+        starts, goals = tuple(cells[: spec.num_agents]), tuple(cells[spec.num_agents :])
+        if can_take_turns(walls, starts, goals):
+            found.append(_with_headings(starts, goals, rng))
+    return found
+
+
+def _with_headings(
+    starts: tuple[Cell, ...], goals: tuple[Cell, ...], rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Starts [robots, 3] and goals [robots, 2]."""
+    heading = rng.uniform(-math.pi, math.pi, (len(starts), 1))
+    return np.hstack([_centres(starts), heading]), _centres(goals)
 
 
 def _centres(cells: tuple[Cell, ...]) -> np.ndarray:

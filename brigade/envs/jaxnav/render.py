@@ -106,7 +106,7 @@ def _see(place: jax.Array, heading: jax.Array, walls: jax.Array, robot: Robot) -
 
 
 def _draw(state: State, task: Task, seen: np.ndarray, robot: Robot, cell_px: int) -> np.ndarray:
-    walls, goals, places = (np.asarray(x) for x in (task.walls, task.goal, state.place))
+    walls, goals, places = (np.asarray(x) for x in (task.walls, state.goal, state.place))
     height, width = walls.shape
     image = background(walls.tobytes(), width, cell_px).copy()
     canvas = Canvas(image, height, cell_px)

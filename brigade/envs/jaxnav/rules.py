@@ -71,6 +71,7 @@ class State(struct.PyTreeNode):
     """Robots at one moment."""
 
     place: Array  # [robots, 2] f32: x, y
+    goal: Array  # [robots, 2] f32: x, y; where each is to go in this game
     heading: Array  # [robots] f32: from -pi to pi, 0 along x, against the clock
     speed: Array  # [robots, 2] f32: ahead and turning
     reached: Array  # [robots] bool
@@ -83,13 +84,15 @@ class State(struct.PyTreeNode):
         return self.reached | self.crashed
 
 
-def start(task: Task) -> State:
-    """Everyone stands at their start."""
-    robots = task.start.shape[0]
+def start(task: Task, situation: Array | int = 0) -> State:
+    """Everyone stands at their start in one of the map's situations."""
+    here = task.start[situation]
+    robots = here.shape[0]
     nobody = jnp.zeros(robots, bool)
     return State(
-        place=task.start[:, :2],
-        heading=task.start[:, 2],
+        place=here[:, :2],
+        goal=task.goal[situation],
+        heading=here[:, 2],
         speed=jnp.zeros((robots, 2), jnp.float32),
         reached=nobody,
         crashed=nobody,
@@ -102,7 +105,7 @@ def step(state: State, command: Array, task: Task, robot: Robot) -> tuple[State,
     driven = drive(state, command, robot)
     events = jnp.stack(
         [
-            distances(driven.place, task.goal) <= robot.goal_radius,
+            distances(driven.place, state.goal) <= robot.goal_radius,
             hits_wall(driven.place, task.walls, robot.radius),
             hits_robot(driven.place, robot.radius),
         ],
@@ -183,12 +186,11 @@ def reward(
     after: State,
     events: Array,
     nearest: Array,
-    task: Task,
     robot: Robot,
     pay: Rewards,
 ) -> Array:
     """[robots] f32: what each earned, mixed with the team's mean. `nearest`: shortest beams."""
-    progress = distances(before.place, task.goal) - distances(after.place, task.goal)
+    progress = distances(before.place, before.goal) - distances(after.place, before.goal)
     own = (
         jnp.where(events[:, 0], pay.goal, pay.progress * progress)
         + pay.crash * (events[:, 1] | events[:, 2])
