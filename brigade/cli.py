@@ -144,7 +144,7 @@ where and how (not part of the experiment):
   --out DIR              run folder to create; runs/... when left out
   --config FILE          settings from a .toml file or a run's config.json; flags win
   --checkpoint-minutes M save at least this often, and at every end of a task (5)
-  --quiet                no progress
+  --quiet                no progress, and no table and report at the end
   --tensorboard          also write TensorBoard events into the run folder (extra: tensorboard)
   --wandb                also log to Weights & Biases; WANDB_MODE=offline works (extra: wandb)
   --no-cache             do not keep compiled programs for the next run
@@ -164,7 +164,7 @@ def run(words: list[str]) -> int:
     from brigade.runs.run import run as start
 
     path = args.out or default_path(experiment)
-    with going_on_with(path), sinks(args, path) as show:
+    with going_on_with(path, args.baselines), sinks(args, path) as show:
         result = start(
             experiment,
             path,
@@ -186,7 +186,7 @@ def resume(words: list[str]) -> int:
     prepare(options.cache)
     from brigade.runs.run import resume as take_up
 
-    with going_on_with(options.run), sinks(options, options.run) as show:
+    with going_on_with(options.run, options.baselines), sinks(options, options.run) as show:
         result = take_up(
             options.run,
             trust=options.trust,
@@ -307,7 +307,12 @@ def reproduce(words: list[str]) -> int:
         "Run what a published table needs, or finish it, and set our figures beside the published. "
         "Any setting of a run can be given as well and holds for all of them: --seeds 3.",
     )
-    args.add_argument("target", metavar="TARGET", help="meal/table-2 and the like")
+    args.add_argument(
+        "target",
+        metavar="TARGET",
+        help="meal/table-2, -3, -4, -7, -8, -9, -11, -12, -13, meal/figure-6, -7, -18 or "
+        "meal/100-tasks",
+    )
     args.add_argument("--level", choices=("1", "2", "3"), help="of the kitchens (1)")
     args.add_argument(
         "--scale", choices=("small", "paper"), default="small", help="minutes on a laptop (small)"
@@ -323,16 +328,19 @@ def reproduce(words: list[str]) -> int:
     prepare(options.cache)
     from brigade.reproduce.command import reproduce as carry_out
 
-    path = carry_out(
-        options.target,
-        options.level,
-        options.scale,
-        options.out,
-        rest,
-        options.quiet,
-        options.jobs,
-        [] if options.cache else ["--no-cache"],
-    )
+    try:
+        path = carry_out(
+            options.target,
+            options.level,
+            options.scale,
+            options.out,
+            rest,
+            options.quiet,
+            options.jobs,
+            [] if options.cache else ["--no-cache"],
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command goes on from here") from None
     print(f"table: {path}")
     return 0
 
@@ -361,7 +369,9 @@ def add_operation(args: argparse.ArgumentParser) -> None:
         metavar="M",
         help="save at least this often, and at every end of a task (5)",
     )
-    args.add_argument("--quiet", action="store_true", help="no progress")
+    args.add_argument(
+        "--quiet", action="store_true", help="no progress, and no table and report at the end"
+    )
     args.add_argument("--tensorboard", action="store_true", help="TensorBoard events as well")
     args.add_argument("--wandb", action="store_true", help="Weights & Biases as well")
     add_cache(args)
@@ -371,16 +381,12 @@ def add_operation(args: argparse.ArgumentParser) -> None:
 
 
 def learn_alone(result: Any, options: argparse.Namespace) -> None:
-    """Single-task baselines, if asked for; a line now and then says how far they are."""
+    """Single-task baselines, if asked for."""
     if not options.baselines:
         return
-    from brigade.runs.baselines import add_baselines
+    from brigade.runs.baselines import add_baselines, tell
 
-    def tell(what: str, progress: Any) -> None:
-        if progress.evaluated and not options.quiet:
-            print(f"baselines: {what}, {progress.steps:,} steps each", file=sys.stderr)
-
-    add_baselines(result, tell)
+    add_baselines(result, None if options.quiet else tell)
 
 
 def add_cache(args: argparse.ArgumentParser) -> None:
@@ -401,10 +407,9 @@ def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, An
     add_operation(args)
     options, rest = args.parse_known_args(words)
     if options.out is not None and options.out.exists():
-        raise UserError(
-            f"{options.out} exists already; take it up with 'brigade resume {options.out}', "
-            "or choose another --out"
-        )
+        is_run = (options.out / "config.json").exists()
+        hint = f"take it up with 'brigade resume {options.out}', or " if is_run else ""
+        raise UserError(f"{options.out} exists already; {hint}choose another --out")
     prepare(options.cache)
     from brigade.runs.config import from_dict, read_file
 
@@ -437,16 +442,17 @@ def sinks(options: argparse.Namespace, folder: Path) -> Any:
 
 
 @contextlib.contextmanager
-def going_on_with(path: Path) -> Iterator[None]:
+def going_on_with(path: Path, baselines: bool) -> Iterator[None]:
     """Say how to take a run up that was stopped, by a person or by a full disk."""
+    command = f"brigade resume {path}" + (" --baselines" if baselines else "")
     try:
         yield
     except KeyboardInterrupt:
-        hint = f"; go on with: brigade resume {path}" if (path / "config.json").exists() else ""
+        hint = f"; go on with: {command}" if (path / "config.json").exists() else ""
         raise KeyboardInterrupt(f"stopped{hint}") from None
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = f"; when that is mended: brigade resume {path}" if path.exists() else ""
+        hint = f"; when that is mended: {command}" if path.exists() else ""
         raise OSError(error.errno, f"{reason}{hint}") from error
 
 

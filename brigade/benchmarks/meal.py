@@ -191,8 +191,8 @@ def rising_levels(levels: Sequence[str]) -> Levels:
     def rise(seed: int, num_tasks: int) -> list[str]:
         if num_tasks < len(levels):
             raise ValueError(
-                f"a curriculum of {num_tasks} tasks; it takes at least {len(levels)}, one of each "
-                "level"
+                f"a curriculum with --tasks {num_tasks}; it takes at least {len(levels)}, one of "
+                "each level"
             )
         share, rest = divmod(num_tasks, len(levels))
         return [level for place, level in enumerate(levels) for _ in range(share + (place < rest))]

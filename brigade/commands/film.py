@@ -16,6 +16,8 @@ def film(
     path: Path, task: int, seed: int | None, out: Path | None, greedy: bool, trust: bool
 ) -> tuple[Path, float]:
     """Play task `task` (from 1) with one seed's policy; return the picture's path and the score."""
+    if out is not None and out.suffix.lower() != ".gif":
+        raise UserError(f"--out is {out}; films are GIFs, so give a name that ends in .gif")
     run = load(path, trust=trust)
     seeds = list(run.parts.seeds)
     if seed is not None and seed not in seeds:

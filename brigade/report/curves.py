@@ -48,7 +48,8 @@ def task_curve(runs: Sequence[RunData], task: int) -> str:
 
     def paint(axes: Axes) -> None:
         if _same_schedule(runs):
-            _shade(axes, runs[0].task_starts[task] / scale, runs[0].task_ends[task] / scale)
+            for start, end in runs[0].visits(task):
+                _shade(axes, start / scale, end / scale)
         for index, run in enumerate(runs):
             if task < len(run.task_ends):
                 keep = _thin(run.steps, run.task_starts[task], run.task_ends[task])
@@ -223,7 +224,8 @@ def _score_axis(
 def _stripes(axes: Axes, runs: Sequence[RunData], scale: float) -> None:
     """Every other task's training is shaded, where all runs agree about it."""
     if _same_schedule(runs):
-        for start, end in list(zip(runs[0].task_starts, runs[0].task_ends, strict=True))[::2]:
+        visits = [visit for task in range(len(runs[0].task_ends)) for visit in runs[0].visits(task)]
+        for start, end in sorted(visits)[::2]:
             _shade(axes, start / scale, end / scale)
 
 
@@ -232,7 +234,11 @@ def _shade(axes: Axes, start: float, end: float) -> None:
 
 
 def _same_schedule(runs: Sequence[RunData]) -> bool:
-    return all(np.array_equal(run.task_ends, runs[0].task_ends) for run in runs)
+    first = runs[0]
+    return all(
+        np.array_equal(run.task_ends, first.task_ends) and run.repetitions == first.repetitions
+        for run in runs
+    )
 
 
 def _unit(runs: Sequence[RunData]) -> tuple[float, str]:

@@ -16,6 +16,7 @@ from brigade.report.tables import (
     explanations,
     labels,
     one_benchmark,
+    plan,
     task_headings,
     task_rows,
     unfinished,
@@ -106,7 +107,7 @@ def _what_ran(run: RunData, numbers: Summary) -> str:
         f"Method {numbers.method}",
         f"learner {run.setting('learner')}" if run.setting("learner") else "",
         f"{'seed' if numbers.seeds == 1 else 'seeds'} {seeds}",
-        f"{count(len(numbers.tasks), 'task')}, {numbers.planned_steps:,} steps per seed",
+        plan(numbers),
         f"Brigade {run.version}" if run.version else "",
     ]
     return " · ".join(filter(None, parts))

@@ -56,6 +56,7 @@ class Summary:
     transfer_note: str  # why there is no forward transfer
     steps: int
     planned_steps: int
+    repetitions: int = 1
 
     @property
     def finished(self) -> bool:
@@ -90,6 +91,7 @@ def summary(run: RunData) -> Summary:
         transfer_note=note,
         steps=int(run.steps[-1]),
         planned_steps=int(run.task_ends[-1]),
+        repetitions=run.repetitions,
     )
 
 

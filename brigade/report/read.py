@@ -68,6 +68,12 @@ class RunData:
             return self.task_ends - self.task_ends[-1] / (len(self.task_ends) * self.repetitions)
         return np.concatenate([[0.0], self.task_ends[:-1]])
 
+    def visits(self, task: int) -> list[tuple[float, float]]:
+        """From where to where a task was trained, every time."""
+        period = self.task_ends[-1] / self.repetitions
+        start, end = self.task_starts[task], self.task_ends[task]
+        return [(start - back * period, end - back * period) for back in range(self.repetitions)]
+
     @property
     def repetitions(self) -> int:
         """How often the sequence was gone through."""

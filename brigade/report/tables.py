@@ -79,9 +79,15 @@ def one_benchmark(runs: Sequence[RunData]) -> str:
 
 def headline(numbers: Summary) -> str:
     """What was run, in a line."""
-    seeds, tasks = count(numbers.seeds, "seed"), count(len(numbers.tasks), "task")
     run = f"{numbers.benchmark}, method {numbers.method}"
-    return f"{run}: {seeds}, {tasks}, {numbers.planned_steps:,} steps per seed"
+    return f"{run}: {count(numbers.seeds, 'seed')}, {plan(numbers)}"
+
+
+def plan(numbers: Summary) -> str:
+    """How many tasks, how often and how long."""
+    again = f" learned {numbers.repetitions} times" if numbers.repetitions > 1 else ""
+    tasks = count(len(numbers.tasks), "task") + again
+    return f"{tasks}, {numbers.planned_steps:,} steps per seed"
 
 
 def count(number: int, thing: str) -> str:
@@ -116,6 +122,12 @@ def print_summary(console: Console, runs: Sequence[RunData]) -> None:
         _say(console, headline(summaries[0]))
         headings, rows = task_headings(summaries[0]), task_rows(summaries[0])
         _print_table(console, headings, rows, names=2, total=True)
+        if summaries[0].forward_transfer is not None:
+            transfer, gained = (
+                show(summaries[0].forward_transfer),
+                show(summaries[0].area_gained),
+            )
+            _say(console, f"Forward transfer {transfer}, area gained {gained}.")
     else:
         if one_benchmark(runs):
             _say(console, one_benchmark(runs))

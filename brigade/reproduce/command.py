@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from brigade.reproduce.jobs import Job, do_all
 from brigade.reproduce.meal import find
 from brigade.reproduce.table import measure_all, print_table, save
 from brigade.reproduce.target import Row, Target
-from brigade.runs.baselines import add_baselines
+from brigade.runs.baselines import add_baselines, tell
 from brigade.runs.config import Experiment, from_dict
 from brigade.runs.folder import RunFolder
 from brigade.runs.progress import Display
@@ -25,6 +26,7 @@ SMALL_NOTE = (
     "Small scale: few tasks, seeds and steps. It shows how the table comes about and says nothing "
     "about the paper."
 )
+WIDE = 120  # columns
 
 
 def reproduce(
@@ -66,14 +68,16 @@ def reproduce(
             print(f"[{number}/{len(rows)}] {row.name}", flush=True)
         result = do_or_finish(path, experiment, quiet)
         if target.needs_baselines:
-            add_baselines(result)
+            add_baselines(result, None if quiet else tell)
         jax.clear_caches()  # the programs of many runs would use up what a process may map
     notes = [note for note in (SMALL_NOTE if small else "", target.note) if note]
     left_out = [row.name for row in target.rows if row not in rows]
     if left_out:
         notes.append(f"Left out at the small scale: {'; '.join(left_out)}.")
     cells = measure_all(target, rows, paths)
-    print_table(Console(), target.title, cells, notes)
+    # A pipe has no width, and a table that is cut to one would lose its numbers.
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    print_table(console, target.title, cells, notes)
     return save(folder, target.title, cells, notes)
 
 

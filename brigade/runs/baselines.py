@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from brigade.core import Environment, TaskSequence
 from brigade.methods.ft import FineTuning
 from brigade.runs.config import Experiment
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
-from brigade.runs.run import RunResult, assemble_with
+from brigade.runs.run import RunResult, assemble_with, heeding_ctrl_c
 from brigade.train import Progress
 
 FOLDER, FILE = "baselines", "baselines.npz"
@@ -47,6 +48,12 @@ def add_baselines(result: RunResult, watch: Watch | None = None) -> Path:
     }
     write_atomically(path, npz_bytes(arrays))
     return path
+
+
+def tell(what: str, progress: Progress) -> None:
+    """A line now and then says how far they are."""
+    if progress.evaluated:
+        print(f"baselines: {what}, {progress.steps:,} steps each", file=sys.stderr, flush=True)
 
 
 def baseline_of_seed(
@@ -77,13 +84,14 @@ def train_alone(
         seeds = [baseline_seed(seed, place) for place in places]
         parts = assemble_with(experiment.learner, FineTuning(), config, benchmark, alone, seeds)
         record = None
-        for progress, position in parts.trainer.run(
+        updates = parts.trainer.run(
             alone,
             parts.evaluator,
             seeds=seeds,
             updates_per_task=config.updates_per_task,
             eval_every=config.eval_every,
-        ):
+        )
+        for progress, position in heeding_ctrl_c(updates):
             record = position.record
             if watch is not None:
                 named = f"task {places[0] + 1} to {places[-1] + 1} of seed {seed} alone"

@@ -26,6 +26,8 @@ from brigade.core.checks import at_least, positive
 from brigade.errors import UserError
 from brigade.runs.folder import FORMAT
 
+MOST_UPDATES = 2**31 - 1  # of a task: they are counted in 32 bits
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -67,6 +69,11 @@ class RunConfig:
             at_least(name, getattr(self, name), 1)
         at_least("seed", self.seed, 0)
         positive("steps_per_task", self.steps_per_task)
+        if self.updates_per_task > MOST_UPDATES:
+            raise ValueError(
+                f"steps_per_task is {self.steps_per_task:g}; that is more than "
+                f"{MOST_UPDATES:,} updates; give fewer"
+            )
 
     @property
     def updates_per_task(self) -> int:

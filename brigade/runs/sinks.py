@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class Sinks:
         self.openers: list[Callable[[], None]] = []
         self.writers: list[Writer] = []
         self.closers: list[Callable[[], Any]] = []
+        self.worried = False
         if tensorboard:
             self._prepare_tensorboard()
         if wandb:
@@ -50,10 +52,24 @@ class Sinks:
     def __call__(self, progress: Progress, position: Position, experiment: Experiment) -> None:
         """Pass the news on."""
         self.display(progress, position, experiment)
+        self._worry(progress)
         if self.writers:
             numbers = scalars(progress, position)
             for write in self.writers:
                 write(numbers, progress.steps)
+
+    def _worry(self, progress: Progress) -> None:
+        """Say once that learning has broken down; other seeds may go on well."""
+        loss = progress.metrics.get("loss")
+        # Looked at only where an evaluation has waited for the device already.
+        if self.worried or loss is None or not progress.evaluated or np.isfinite(loss).all():
+            return
+        self.worried = True
+        print(
+            f"brigade: the loss is not a number at step {progress.steps:,}; what is learned from "
+            "here on is worth nothing. A lower learning rate or coefficient may help.",
+            file=sys.stderr,
+        )
 
     def _prepare_tensorboard(self) -> None:
         try:

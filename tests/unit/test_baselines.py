@@ -1,6 +1,7 @@
 """Single-task baselines: trained once, shared by methods, read by the report."""
 
 import dataclasses
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,25 @@ def test_another_method_of_the_same_seed_shares_them(finished, monkeypatch):
     add_baselines(other)
     a, b = (read_run(each.path).arrays["baseline_score"] for each in (finished, other))
     np.testing.assert_array_equal(a, b)
+
+
+def test_ctrl_c_waits_for_the_update_of_a_baseline(monkeypatch):
+    """Within an update it would end in the middle of a program."""
+    heard = []
+
+    def press(what, progress):
+        heard.append(progress.steps)
+        if progress.steps == 80:
+            signal.raise_signal(signal.SIGINT)  # not fatal here: the trainer's generator goes on
+            heard.append("alive")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train_alone(from_dict(SMALL), 0, press)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [0, 80, "alive"]
 
 
 def test_a_baseline_depends_on_the_experiment_but_not_on_the_method(tmp_path):

@@ -116,6 +116,9 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --learner mappo --network.encoder cnn", "a central critic sees more"),
         ("run jaxnav/20 --env.fill 2", "fill is 2"),
         ("run jaxnav/20 --env.situations 0", "situations is 0"),
+        ("run meal/level-1 --steps-per-task 1e30", "steps_per_task is 1e+30; that is more than"),
+        ("run meal/level-1 --preset paper --steps-per-task 1e16", "steps_per_task is 1e+16"),
+        ("watch there --out film.png", "films are GIFs"),
         ("run jaxnav/20 --network.encoder cnn", "encoder cnn reads pictures"),
         (
             "run meal/level-1 --method ewc --method-settings.coefficient 1e60",

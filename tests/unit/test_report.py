@@ -108,7 +108,9 @@ def test_numbers_are_those_of_hand_arithmetic(tmp_path):
 
 def test_forward_transfer_needs_baselines(tmp_path):
     alone = {"baseline_steps": np.array([0, 50, 100]), "baseline_score": np.zeros((2, 2, 3))}
-    numbers = summary(read_run(make_run(tmp_path / "run", **alone)))
+    run = read_run(make_run(tmp_path / "run", **alone))
+    numbers = summary(run)
+    assert f"Forward transfer {numbers.forward_transfer}, area gained" in printed(run)
     # Alone nothing is learned, so the gain is the mean height of the curve itself.
     near(numbers.forward_transfer, (0.5 + 0.4) / 2, (0.4 + 0.405) / 2)
     assert numbers.area_gained == numbers.forward_transfer
@@ -129,6 +131,9 @@ def test_a_repeated_sequence_has_no_forward_transfer_but_plasticity(tmp_path):
     page = write_report([run], tmp_path / "report").read_text()
     assert "AUC-loss" in page
     assert "0.25" in page
+    assert "2 tasks learned 2 times" in page
+    assert "2 tasks learned 2 times, 200 steps" in printed(run)
+    assert run.visits(1) == [(150.0, 200.0), (50.0, 100.0)]  # the last time first
 
 
 def test_bad_baselines_are_explained_not_fatal(tmp_path):

@@ -19,7 +19,8 @@ from brigade.errors import UserError
 from brigade.runs import folder as folders
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.run import heeding_ctrl_c, load, resume, run
-from brigade.train import Trainer
+from brigade.runs.sinks import Sinks
+from brigade.train import Progress, Trainer
 
 SMALL = {
     "benchmark": "meal/level-1",
@@ -315,3 +316,14 @@ def test_a_run_stopped_within_an_update_keeps_its_last_checkpoint(tmp_path, monk
     monkeypatch.undo()
     resume(tmp_path / "run")
     assert (tmp_path / "run" / "returns.npz").exists()
+
+
+def test_a_loss_that_is_not_a_number_is_told_once(tmp_path, capsys):
+    sinks = Sinks(tmp_path, quiet=True)
+    fine = Progress(0, 1, 80, {"loss": np.array([1.0, 2.0])}, evaluated=True)
+    broken = Progress(0, 2, 160, {"loss": np.array([1.0, np.nan])}, evaluated=True)
+    for progress in (fine, broken, broken):
+        sinks._worry(progress)
+    told = capsys.readouterr().err
+    assert told.startswith("brigade: the loss is not a number at step 160;")
+    assert told.count("\n") == 1
