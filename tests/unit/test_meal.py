@@ -153,7 +153,7 @@ def test_a_curriculum_is_padded_to_one_size_and_uses_the_levels_own_kitchens():
 
 def test_too_short_a_curriculum_is_refused():
     with pytest.raises(
-        ValueError, match="a curriculum of 2 tasks; it takes at least 3, one of each"
+        ValueError, match="a curriculum with --tasks 2; it takes at least 3, one of each"
     ):
         curriculum().sequence(0, 2, 1)
 
