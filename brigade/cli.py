@@ -302,17 +302,14 @@ def bench(words: list[str]) -> int:
 
 def reproduce(words: list[str]) -> int:
     """`brigade reproduce TARGET`."""
+    from brigade.reproduce.meal import TARGETS
+
     args = parser(
         "reproduce",
         "Run what a published table needs, or finish it, and set our figures beside the published. "
         "Any setting of a run can be given as well and holds for all of them: --seeds 3.",
     )
-    args.add_argument(
-        "target",
-        metavar="TARGET",
-        help="meal/table-2, -3, -4, -7, -8, -9, -11, -12, -13, meal/figure-6, -7, -18 or "
-        "meal/100-tasks",
-    )
+    args.add_argument("target", metavar="TARGET", help=f"one of {', '.join(TARGETS)}")
     args.add_argument("--level", choices=("1", "2", "3"), help="of the kitchens (1)")
     args.add_argument(
         "--scale", choices=("small", "paper"), default="small", help="minutes on a laptop (small)"

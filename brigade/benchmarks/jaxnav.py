@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from brigade.benchmarks.meal import PAPER
 from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import at_least, within
 from brigade.envs.jaxnav import JaxNav, MapSpec
 from brigade.envs.jaxnav import sequence as random_maps
-
-# What the paper does not say and MEAL's release decides.
-PAPER = {"greedy": True}
 
 # A batch small enough for two CPU cores; easy maps are learned in a million steps, others in more.
 LAPTOP = {

@@ -70,14 +70,17 @@ class PackNet(ContinualMethod):
         def kept(new: Array, owner: Array, old: Array) -> Array:
             return jnp.where(learns(mem, owner), new, old)
 
-        params = edited(new, kept, mem.owner, {name: old[name] for name in mem.owner})
+        def unmoved(new: Array, old: Array, grad: Array) -> Array:
+            return jnp.where(grad == 0.0, old, new)
+
+        packed = edited(new, kept, mem.owner, {name: old[name] for name in mem.owner})
         # Nor may it move the heads of other tasks, which have no gradient.
-        for name in params.keys() - mem.owner.keys():
-            if name.endswith("_head"):
-                params[name] = jax.tree.map(
-                    lambda n, o, g: jnp.where(g == 0.0, o, n), new[name], old[name], grads[name]
-                )
-        return mem, params
+        heads = {
+            name: jax.tree.map(unmoved, new[name], old[name], grads[name])
+            for name in new
+            if name.endswith("_head") and name not in mem.owner
+        }
+        return mem, packed | heads
 
     def end_phase(
         self, mem: Packed, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key

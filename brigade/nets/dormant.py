@@ -34,7 +34,7 @@ def watched_units() -> Iterator[list[Array]]:
 
 
 def _of_critic(layer: nn.Module) -> bool:
-    return layer.path[0].startswith("critic")
+    return any(name.startswith("critic_") for name in layer.path)
 
 
 def dormant_share(layers: list[Array], threshold: float = THRESHOLD) -> Array:

@@ -119,14 +119,11 @@ def print_summary(console: Console, runs: Sequence[RunData]) -> None:
     """Print one run by task, or several side by side."""
     summaries = [summary(run) for run in runs]
     if len(runs) == 1:
-        _say(console, headline(summaries[0]))
-        headings, rows = task_headings(summaries[0]), task_rows(summaries[0])
-        _print_table(console, headings, rows, names=2, total=True)
-        if summaries[0].forward_transfer is not None:
-            transfer, gained = (
-                show(summaries[0].forward_transfer),
-                show(summaries[0].area_gained),
-            )
+        (numbers,) = summaries
+        _say(console, headline(numbers))
+        _print_table(console, task_headings(numbers), task_rows(numbers), names=2, total=True)
+        if numbers.forward_transfer is not None:
+            transfer, gained = numbers.forward_transfer, show(numbers.area_gained)
             _say(console, f"Forward transfer {transfer}, area gained {gained}.")
     else:
         if one_benchmark(runs):
