@@ -28,6 +28,7 @@ Agents that keep cooperating while their world changes.
   plan      what a run would cost, before it starts
   layouts   draw kitchens, or check one of your own
   watch     film the cooks of a run
+  partners  make partners that each need another answer
   bench     how fast this machine is
   reproduce a published table, our figures beside it
 
@@ -284,6 +285,46 @@ def watch(words: list[str]) -> int:
     return 0
 
 
+def partners(words: list[str]) -> int:
+    """`brigade partners --out FILE`."""
+    args = parser(
+        "partners",
+        "Learn a population of partners that each need another answer (BRDiv), and save it.",
+    )
+    args.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .npz to write")
+    args.add_argument("--layout", default="cramped_room", help="the kitchen (cramped_room)")
+    args.add_argument("--members", type=count, default=3, metavar="N", help="partners (3)")
+    args.add_argument(
+        "--cross-play",
+        type=float,
+        default=1.0,
+        metavar="W",
+        help="weight of what partners must not achieve with each other's responses (1)",
+    )
+    args.add_argument(
+        "--steps", type=float, default=3e6, metavar="N", help="environment steps in all (3e6)"
+    )
+    args.add_argument(
+        "--num-envs", type=count, default=8, metavar="N", help="games of each pairing (8)"
+    )
+    args.add_argument("--seed", type=int, default=0, help="of the population (0)")
+    args.add_argument("--quiet", action="store_true", help="no progress and no table")
+    add_cache(args)
+    options = args.parse_args(words)
+    prepare(options.cache)
+    from brigade.commands.partners import make_partners
+
+    settings = {
+        "members": options.members,
+        "cross_play": options.cross_play,
+        "steps": options.steps,
+        "num_envs": options.num_envs,
+    }
+    make_partners(options.layout, settings, options.seed, options.out, options.quiet)
+    print(f"partners: {options.out}")
+    return 0
+
+
 def bench(words: list[str]) -> int:
     """`brigade bench`."""
     args = parser("bench", "Steps per second of every part of training on this machine.")
@@ -350,6 +391,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "plan": plan,
     "layouts": layouts,
     "watch": watch,
+    "partners": partners,
     "bench": bench,
     "reproduce": reproduce,
 }

@@ -226,6 +226,9 @@ class Benchmark:
     eval_every: int  # updates between evaluations
     eval_episodes: int
     learner: str
+    # Who sits with the learner: its policy in, the policy of the whole table out. None: it has all
+    # seats.
+    seat: Callable[[Policy], Policy] | None = None
     # Named sets of settings that differ from the paper's, in the form of a config file.
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # How the environment can be varied: a frozen dataclass of settings (`--env.*` on the command

@@ -67,6 +67,13 @@ class Trajectory(struct.PyTreeNode):
     last: dict[str, Array]  # the policy's extras there
 
 
+class Memories(NamedTuple):
+    """What policies remember where a learner sits with partners."""
+
+    learner: Carry
+    partner: Carry
+
+
 class Outputs(NamedTuple):
     """What a network says of a batch: importance weights and distillation need no more."""
 

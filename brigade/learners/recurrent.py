@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Key, LearnerState, Outputs, Trajectory
+from brigade.core import Array, Key, LearnerState, Memories, Outputs, Trajectory
 from brigade.learners.losses import shuffled_minibatches
 from brigade.learners.ppo import PPO, Samples, allowed
 from brigade.nets import Joint, RecurrentPolicy
@@ -41,7 +41,8 @@ class RecurrentPPO(PPO):
         view = traj.view
         shown = (view.obs, jnp.packbits(view.avail, axis=-1), view.task_id, view.first)
         samples, (obs, avail, task_id, first) = jax.tree.map(by_sequence, (samples, shown))
-        carry = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), traj.carry)
+        own = traj.carry.learner if isinstance(traj.carry, Memories) else traj.carry
+        carry = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), own)
         seen = Sequences(obs, avail, task_id, first, carry)
         number = traj.valid.shape[1] * view.active.shape[-1]
         index = shuffled_minibatches(key, number, self.config.epochs, self.config.minibatches)

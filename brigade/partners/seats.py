@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Key, Policy, View
+from brigade.core import Array, Key, Memories, Policy, View
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,19 @@ class SeatedPolicy:
         """The learner's parameters; the partner's are fixed."""
         return self.learner.init(key)
 
-    def initial_carry(self, batch: tuple[int, ...]) -> tuple[Any, Any]:
+    def initial_carry(self, batch: tuple[int, ...]) -> Memories:
         """Both memories."""
-        return self.learner.initial_carry(batch), self.partner.initial_carry(batch)
+        return Memories(self.learner.initial_carry(batch), self.partner.initial_carry(batch))
 
     def act(
-        self, params: Any, carry: tuple[Any, Any], view: View, key: Key, greedy: bool = False
-    ) -> tuple[Array, tuple[Any, Any], dict[str, Array]]:
+        self, params: Any, carry: Memories, view: View, key: Key, greedy: bool = False
+    ) -> tuple[Array, Memories, dict[str, Array]]:
         """Both choose for every seat; each seat's owner is heard."""
         learner_key, partner_key = jax.random.split(key)
-        mine, own_carry, extras = self.learner.act(params, carry[0], view, learner_key, greedy)
-        theirs, partner_carry, _ = self.partner.act(
-            self.partner_params, carry[1], view, partner_key, greedy
+        mine, own, extras = self.learner.act(params, carry.learner, view, learner_key, greedy)
+        theirs, others, _ = self.partner.act(
+            self.partner_params, carry.partner, view, partner_key, greedy
         )
-        own = jnp.broadcast_to(jnp.asarray(self.learner_seats), mine.shape)
-        return jnp.where(own, mine, theirs), (own_carry, partner_carry), extras | {"own": own}
+        is_own = jnp.broadcast_to(jnp.asarray(self.learner_seats), mine.shape)
+        action = jnp.where(is_own, mine, theirs)
+        return action, Memories(own, others), extras | {"own": is_own}

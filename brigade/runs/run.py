@@ -120,6 +120,8 @@ def assemble_with(
     except ValueError as error:
         raise UserError(str(error)) from error
     policy = method.wrap_policy(learner.policy)
+    if benchmark.seat is not None:
+        policy = benchmark.seat(policy)
     source = DeviceSource(env, policy, config.num_envs, config.num_steps)
     evaluator = Evaluator(env, policy, method, config.eval_episodes, config.greedy)
     trainer = Trainer(source, learner, method)

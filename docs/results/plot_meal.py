@@ -32,6 +32,8 @@ def main() -> None:
     runs = {name: read_run(HERE / "meal-level-1" / folder) for name, folder in RUNS.items()}
     summary_picture(runs).savefig(HERE / "meal.png", dpi=110)
     kitchens_picture(runs).savefig(HERE / "meal_kitchens.png", dpi=110)
+    met = {name: read_run(HERE / "meal-partners" / RUNS[name]) for name in ("FT", "L2")}
+    partners_picture(met).savefig(HERE / "meal_partners.png", dpi=110)
 
 
 def summary_picture(runs: dict[str, RunData]) -> Figure:
@@ -71,6 +73,27 @@ def kitchens_picture(runs: dict[str, RunData]) -> Figure:
     figure.supxlabel("million steps")
     figure.supylabel("kitchen, in the order of learning")
     figure.colorbar(picture, ax=grid, label="score")
+    return figure
+
+
+def partners_picture(runs: dict[str, RunData]) -> Figure:
+    """The score with every partner over time, one panel per partner."""
+    figure, grid = plt.subplots(
+        2, 4, figsize=(10, 4.5), layout="constrained", sharex=True, sharey=True
+    )
+    for name, run in runs.items():
+        for partner, axes in enumerate(grid.flat):
+            mean, half = mean_and_interval(run.score[:, partner], axis=1)
+            axes.plot(run.steps / 1e6, mean, label=name)
+            axes.fill_between(run.steps / 1e6, mean - half, mean + half, alpha=0.2, lw=0)
+            axes.set(title=run.task_names[partner], ylim=(0, 1.6))
+            axes.spines[["top", "right"]].set_visible(False)
+    length = run.steps[-1] / 1e6 / grid.size
+    for partner, axes in enumerate(grid.flat):
+        axes.axvspan(partner * length, (partner + 1) * length, color="0.9", zorder=0, lw=0)
+    grid.flat[0].legend(frameon=False, loc="lower right")
+    figure.supxlabel("million steps")
+    figure.supylabel("score with this partner")
     return figure
 
 

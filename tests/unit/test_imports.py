@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "nets": BASE,
     "learners": BASE | {"envs", "nets"},
     "methods": BASE | {"envs", "nets"},
-    "partners": BASE | {"envs", "nets"},
+    "partners": BASE | {"envs", "nets", "learners"},
     "train": TRAINED,
     "benchmarks": TRAINED,
     "runs": TRAINED | {"__version__"},

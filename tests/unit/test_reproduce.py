@@ -157,6 +157,8 @@ def test_published_numbers_are_the_papers():
     assert published("meal/table-4", "10 x") == ten
     roles = [(0.68, 0.09), (0.03, 0.02), (-0.05, 0.09)]
     assert published("meal/table-9", "chef and waiter") == roles
+    assert published("meal/table-10", "FT") == [(0.272, 0.03), (0.707, 0.02)]
+    assert published("meal/figure-16", "L2") == [(0.563, 0.04), (0.172, 0.02)]
 
 
 class Script(Job):
