@@ -63,9 +63,9 @@ class Cook:
     """Fills pots as long as one has room, then plates and serves, by default.
 
     One that does only half of this waits where it is for the other half to be done. One that does
-    both puts away what is of no use now, and uses what lies on counters. With no free way to go it steps aside at random. Where
-    it did not get on, or would turn back at once, it waits every other time: two who want the same
-    tile, or make way for each other in step, would do so for ever.
+    both puts away what is of no use now, and uses what lies on counters. With no free way to go it
+    steps aside at random. Where it did not get on, or would turn back at once, it waits every other
+    time: two who want the same tile, or make way for each other in step, would do so for ever.
     """
 
     num_agents: int = 2

@@ -52,7 +52,7 @@ def plain_actions(grid, state, seat, cooks, serves, dropping):
 
     def walk(goal, free):
         """Steps to the nearest cell of `goal` from every cell that can reach it."""
-        steps = {cell: 0 for cell in goal & free}
+        steps = dict.fromkeys(goal & free, 0)
         queue = deque(steps)
         while queue:
             cell = queue.popleft()
@@ -266,7 +266,7 @@ def test_our_learned_partners_belong_to_the_kitchen_and_differ():
     assert soups[own].min() >= 9
     assert soups[~own].max() <= 0.5
     env, task = kitchen("cramped_room")
-    state, now = env.reset(KEY, task)
+    _, now = env.reset(KEY, task)
     logits = jax.vmap(lambda p: population.policy.network.apply({"params": p}, now.view.obs))
     best = np.asarray(jax.nn.softmax(logits(population.params)))[:, 1]
     assert np.abs(best[0] - best[1]).sum() + np.abs(best[1] - best[2]).sum() > 0.5
