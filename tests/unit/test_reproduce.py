@@ -138,6 +138,24 @@ def test_the_recorded_table_comes_out_of_its_folders_again(tmp_path):
         assert f"| {name} | {' | '.join(cells)} |" in page
 
 
+def test_the_recorded_table_of_partners_comes_out_of_its_folders_again(tmp_path):
+    results = Path(__file__).parents[2] / "docs" / "results"
+    page = (results / "meal_partners.md").read_text(encoding="utf-8")
+    words = re.search(r"`brigade reproduce meal/table-10 --scale paper (.*)`", page)[1]
+    shutil.copytree(results / "meal-partners", tmp_path / "runs")
+    path = command.reproduce(
+        "meal/table-10", None, "paper", tmp_path / "runs", words.split(), quiet=True
+    )
+    recorded = (results / "meal-partners" / "table.md").read_text(encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == recorded
+    lines = re.findall(r"\| (.+?) \| (.+?) \| (.+?) \| (.+?) \| .+? \| .+? \|", recorded)
+    table = {(run, measure): (ours, theirs) for run, measure, ours, theirs in lines}
+    for run in ("FT", "L2"):
+        cells = [*table[run, "average score"], *table[run, "forgetting"]]
+        cells.append(table[run, "after training"][0])
+        assert f"| {run} | {' | '.join(cells)} |" in page
+
+
 def test_published_numbers_are_the_papers():
     """A few of each table, from the paper: the rows beside ours are no typing errors."""
 
