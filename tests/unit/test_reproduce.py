@@ -15,7 +15,7 @@ import pytest
 
 from brigade.errors import UserError
 from brigade.report.measure import Estimate
-from brigade.report.read import RunData
+from brigade.report.read import RunData, read_run
 from brigade.reproduce import command, measures
 from brigade.reproduce.jobs import Job, do_all, last_step
 from brigade.reproduce.meal import LEVELLED, METHODS, TARGETS, find
@@ -136,6 +136,19 @@ def test_the_recorded_table_comes_out_of_its_folders_again(tmp_path):
         ]
         name = {"AGEM": "A-GEM"}.get(run, run)
         assert f"| {name} | {' | '.join(cells)} |" in page
+
+
+def test_the_recorded_figures_of_other_settings_come_out_of_their_folders():
+    results = Path(__file__).parents[2] / "docs" / "results"
+    page = (results / "meal_settings.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .* \| `(meal-.*)` \|$", page, re.M)
+    assert len(rows) == 5
+    for line in page.splitlines():
+        found = re.search(r"`(meal-[^`]*)` \|$", line)
+        if found:
+            run = read_run(results / found[1])
+            for measure in ("average_score", "forgetting", "after_training"):
+                assert f"| {measures.MEASURES[measure][1](run)} |" in line
 
 
 def test_the_recorded_table_of_partners_comes_out_of_its_folders_again(tmp_path):
