@@ -134,8 +134,10 @@ def fingerprint(experiment: Experiment, seed: int) -> str:
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
     tree["brigade"] = __version__
-    for name in ("benchmark", "learner"):  # what a file says, not only where it is
-        file = Path(str(tree[name]).rpartition(":")[0])
-        if file.suffix == ".py" and file.is_file():
+    named = {"benchmark": tree["benchmark"], "learner": tree["learner"]} | tree.get("env", {})
+    for name, value in named.items():  # what a file says, not only where it is
+        text = str(value)
+        file = Path(text.rpartition(":")[0] if ".py:" in text else text)
+        if file.is_file():
             tree[f"{name}_file"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,12 +1,14 @@
 """Single-task baselines: trained once, shared by methods, read by the report."""
 
 import dataclasses
+import shutil
 import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import brigade
 from brigade.benchmarks.jaxnav import twenty
 from brigade.benchmarks.meal import level_1
 from brigade.report import read_run
@@ -104,6 +106,14 @@ def test_a_baseline_depends_on_the_experiment_but_not_on_the_method(tmp_path):
         source.write_text(MEETING.read_text() + text)
         names.add(fingerprint(from_dict(SMALL | {"benchmark": f"{source}:meeting"}), 0))
     assert len(names) == 2
+    partners = dict(SMALL) | {"benchmark": "meal/partners"}
+    ours = Path(brigade.__file__).parent / "partners" / "brdiv_cramped_room.npz"
+    copy = tmp_path / "partners.npz"
+    shutil.copy(ours, copy)
+    with_file = from_dict(partners | {"env": {"population": str(copy)}})
+    before = fingerprint(with_file, 0)
+    copy.write_bytes(copy.read_bytes() + b"more")
+    assert fingerprint(with_file, 0) != before
     assert len({baseline_seed(seed, place) for seed in range(20) for place in range(20)}) == 400
 
 
