@@ -92,6 +92,47 @@ def training_curve(runs: Sequence[RunData]) -> str | None:
     return _draw("Score of the training episodes over the run", paint, unit, "score")
 
 
+def transfer_curve(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str | None:
+    """How far every task is ahead of learning it alone, while it is learned; None if unknown."""
+    scale, unit = _unit(runs)
+    known = [
+        (index, run)
+        for index, (run, numbers) in enumerate(zip(runs, summaries, strict=True))
+        if numbers.area_gained
+    ]
+    if not known:
+        return None
+
+    def paint(axes: Axes) -> None:
+        _stripes(axes, runs, scale)
+        highest = 0.1
+        for index, run in known:
+            steps, gain = ahead_of_learning_alone(run)
+            _line(axes, index, steps / scale, gain, len(runs) == 1)
+            highest = max(highest, np.nanmax(np.abs(gain.mean(axis=1))))
+        axes.axhline(0.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
+        axes.set_ylim(-1.2 * highest, 1.2 * highest)  # wide intervals of few seeds are cut off
+        axes.set_xlim(0, max(run.task_ends[-1] for run in runs) / scale)
+
+    return _draw("Score of the task at hand less that of learning it alone", paint, unit, "ahead")
+
+
+def ahead_of_learning_alone(run: RunData) -> tuple[Floats, Floats]:
+    """Steps [point] and score on the task at hand less its baseline's [point, seed].
+
+    A point without a number parts the tasks.
+    """
+    times, alone = run.arrays["baseline_steps"], run.arrays["baseline_score"]
+    steps, gains = [], []
+    for task, (start, end) in enumerate(zip(run.task_starts, run.task_ends, strict=True)):
+        now = (run.steps >= start) & (run.steps <= end)
+        since = run.steps[now] - start
+        base = np.stack([np.interp(since, times, curve) for curve in alone[task]], axis=-1)
+        steps += [run.steps[now], [end]]
+        gains += [run.score[now, task] - base, np.full((1, base.shape[1]), np.nan)]
+    return np.concatenate(steps), np.concatenate(gains)
+
+
 def dormant_curve(runs: Sequence[RunData]) -> str | None:
     """Share of units that hardly answer; None when nothing was logged."""
     scale, unit = _unit(runs)

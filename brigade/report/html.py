@@ -192,11 +192,17 @@ def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     plots = [
         ("Average score", curves.average_curve(runs)),
         ("Training score", curves.training_curve(runs)),
+        ("Ahead of learning alone", curves.transfer_curve(runs, summaries)),
         ("Forgetting by task", curves.forgetting_bars(summaries)),
         ("Dormant units", curves.dormant_curve(runs)),
         ("Learning and keeping", curves.stability_plasticity(summaries)),
     ]
     text = "The average counts all tasks, also those still to come. Shading marks every other task."
+    if dict(plots)["Ahead of learning alone"]:
+        text += (
+            " Ahead of learning alone: the score on the task at hand less that of its single-task "
+            "baseline after as many steps; above 0, what was learned before helps."
+        )
     if plots[-1][1]:
         text += " Learning and keeping: up and to the right is better."
     drawn = [page.plot(title, svg) for title, svg in plots if svg]

@@ -117,6 +117,26 @@ def test_forward_transfer_needs_baselines(tmp_path):
     assert numbers.transfer_note == ""
 
 
+def test_a_curve_tells_how_far_tasks_are_ahead_of_learning_them_alone(tmp_path):
+    # By seed; alone, task 1 goes from 0 to 0.5 and task 2 stays at 0.2. Read off at 0, 50, 100.
+    alone = {
+        "baseline_steps": np.array([0, 100]),
+        "baseline_score": np.array([[[0.0, 0.5]] * 2, [[0.2, 0.2]] * 2]),
+    }
+    run = read_run(make_run(tmp_path / "run", **alone))
+    steps, gain = curves.ahead_of_learning_alone(run)
+    assert steps.tolist() == [0, 50, 100, 100, 100, 150, 200, 200]
+    parted = np.isnan(gain).all(1)
+    assert parted.tolist() == [False] * 3 + [True] + [False] * 3 + [True]
+    first, second = [0, 0.25, 0.5, -0.2, 0.2, 0.6], [0, 0.15, 0.3, 0.0, 0.2, 0.42]
+    np.testing.assert_allclose(gain[~parted].T, [first, second], atol=1e-6)
+    page = write_report([run], tmp_path / "report").read_text()
+    assert "Ahead of learning alone" in page
+    without = read_run(make_run(tmp_path / "other"))
+    page = write_report([without], tmp_path / "more").read_text()
+    assert "Ahead of learning alone" not in page
+
+
 def test_a_repeated_sequence_has_no_forward_transfer_but_plasticity(tmp_path):
     alone = {"baseline_steps": np.array([0, 50, 100]), "baseline_score": np.zeros((2, 2, 3))}
     path = make_run(tmp_path / "run", repetitions=np.array(2), **alone)
