@@ -303,15 +303,15 @@ def _benchmark(
         eval_every=5,
         eval_episodes=10,
         learner="ippo",
-        presets=_presets(settings),
+        presets=presets(settings.reward),
         settings=settings,
         configure=configure,
     )
 
 
-def _presets(settings: KitchenSettings) -> dict[str, Mapping[str, Any]]:
+def presets(reward: Reward) -> dict[str, Mapping[str, Any]]:
     """Where each cook has a reward of its own, the learner must not share the shaping out."""
-    own: dict[str, Any] = {"share_shaping": False} if settings.reward == "individual" else {}
+    own: dict[str, Any] = {"share_shaping": False} if reward == "individual" else {}
     ppo: Any = LAPTOP["ppo"]
     return {"paper": PAPER | {"ppo": own}, "laptop": LAPTOP | {"ppo": ppo | own}}
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from brigade.benchmarks.meal import LAPTOP, PAPER
-from brigade.core import Benchmark, Policy, TaskSequence
+from brigade.benchmarks.meal import presets
+from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import within
 from brigade.envs.overcooked import Overcooked, task_from_grid
+from brigade.envs.overcooked.env import Reward
 from brigade.envs.overcooked.layouts import LAYOUTS
-from brigade.partners import SeatedPolicy
 from brigade.partners.company import Company, Group, KitchenInCompany, Roster
 from brigade.partners.cook import Cook, Habits
 from brigade.partners.learned import Population
@@ -51,8 +51,11 @@ class PartnerSettings:
     """File with the learned partners (`brigade partners`); those of cramped_room if left out."""
     drops: float = 0.1
     """How likely a scripted cook leaves an onion or a plate on a counter."""
+    reward: Reward = "shared"
+    """Who is paid for a soup: both, the cook who serves it, or both without shaping."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "partners", tuple(self.partners))
         within("drops", self.drops, 0, 1)
         if self.layout not in LAYOUTS:
             raise ValueError(unknown_name("layout", self.layout, LAYOUTS))
@@ -65,11 +68,12 @@ class PartnerSettings:
     def env(self) -> KitchenInCompany:
         """The environment."""
         grid = LAYOUTS[self.layout]
-        return KitchenInCompany(Overcooked(len(SEATS), len(grid), len(grid[0])))
+        kitchen = Overcooked(len(SEATS), len(grid), len(grid[0]), reward=self.reward)
+        return KitchenInCompany(kitchen)
 
     def learned(self) -> Population | None:
         """The learned partners; none are needed where none is named."""
-        if not any(name.startswith("brdiv-") for name in self.partners):
+        if not self.population and not any(name.startswith("brdiv-") for name in self.partners):
             return None
         if not self.population and self.layout != KITCHEN:
             raise ValueError(
@@ -77,12 +81,14 @@ class PartnerSettings:
                 f"partners --layout {self.layout} --out FILE' and give --env.population FILE"
             )
         population = load(self.population or str(files("brigade.partners").joinpath(OURS)))
-        if population.policy.obs_shape != self.env().obs_shape:
+        file, home = self.population or OURS, population.story.get("kitchen")
+        remedy = f"make some with 'brigade partners --layout {self.layout} --out FILE'"
+        if home != self.layout:
+            raise ValueError(f"the partners of {file} were made in {home}; {remedy}")
+        env, policy = self.env(), population.policy
+        if (policy.obs_shape, policy.network.num_actions) != (env.obs_shape, env.num_actions):
             raise ValueError(
-                f"the partners of {self.population or OURS} see kitchens of "
-                f"{population.policy.obs_shape[:2]} tiles, {self.layout} has "
-                f"{self.env().obs_shape[:2]}; make some with 'brigade partners --layout "
-                f"{self.layout} --out FILE'"
+                f"the partners of {file} do not see what cooks see in {home}; {remedy}"
             )
         return population
 
@@ -105,7 +111,7 @@ def roster(settings: PartnerSettings) -> tuple[Roster, tuple[str, ...]]:
         names += [f"brdiv-{number}" for number in range(1, population.size + 1)]
     for name in settings.partners:
         if name not in names:
-            raise ValueError(unknown_name("partner", name, names))
+            raise ValueError(unknown_name("partner", name, {*names, *SCHEDULE}))
     return Roster(tuple(groups)), tuple(names)
 
 
@@ -126,9 +132,6 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
         tasks = [Company(kitchen, jnp.int32(names.index(name)), jnp.int32(0)) for name in met]
         return TaskSequence.from_tasks(tasks, met, steps)
 
-    def seat(learner: Policy) -> Policy:
-        return SeatedPolicy(learner, everybody, (), SEATS)
-
     return Benchmark(
         id="meal/partners",
         summary="8 partners met one after another in cramped_room",
@@ -142,8 +145,9 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
         eval_every=5,
         eval_episodes=10,
         learner="ippo",
-        seat=seat,
-        presets={"paper": PAPER, "laptop": LAPTOP},
+        learner_seats=SEATS,
+        partner=everybody,
+        presets=presets(settings.reward),
         settings=settings,
         configure=partners,
     )

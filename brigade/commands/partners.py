@@ -13,11 +13,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from brigade.core.checks import within
 from brigade.envs.overcooked import Overcooked, task_from_grid
 from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.errors import UserError
 from brigade.partners.brdiv import BRDiv, generate
 from brigade.registry import unknown_name
+from brigade.runs.config import LARGEST_SEED
+from brigade.runs.folder import write_atomically
 
 LINE_SECONDS = 15.0
 
@@ -32,27 +35,31 @@ def make_partners(
         raise UserError(f"--out is {out}; partners are saved as .npz, so give a name that ends so")
     if out.exists():
         raise UserError(f"{out} exists already; choose another --out")
-    if seed < 0:
-        raise UserError(f"--seed is {seed}; it must be at least 0")
     try:
+        within("seed", seed, 0, LARGEST_SEED - 1)
         brdiv = BRDiv(**settings)
     except ValueError as error:
         raise UserError(str(error)) from error
     grid = LAYOUTS[layout]
     env = Overcooked(height=len(grid), width=len(grid[0]))
-    out.parent.mkdir(parents=True, exist_ok=True)
+    try:  # now, not when all is learned
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, b"")
+        out.unlink()
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}; choose another --out") from error
     said = time.monotonic()
 
     def watch(done: float, soups: Any) -> None:
         nonlocal said
         if not quiet and time.monotonic() - said > LINE_SECONDS:
+            own, other = own_and_other(np.asarray(soups))  # waits for them
             said = time.monotonic()
-            own, other = own_and_other(np.asarray(soups))
             line = f"{done:.0%}  soups of own pairs {own:.1f}, of other pairs {other:.1f}"
             print(line, file=sys.stderr, flush=True)
 
     population = generate(brdiv, env, task_from_grid(grid), layout, seed, watch)
-    population.save(out)
+    write_atomically(out, population.as_bytes())
     if not quiet:
         print_soups(Console(), np.asarray(population.story["soups"]))
 

@@ -89,7 +89,12 @@ class Source(Protocol):
 
 
 class Learner(Protocol):
-    """An algorithm: which batches follow from experience, and the loss on one of them."""
+    """An algorithm: which batches follow from experience, and the loss on one of them.
+
+    Where partners play, `extras["own"]` of a trajectory [T, B, seats] says whose moves count. A
+    member is optional: `seated(seats) -> Learner`, for one that leaves other seats out of its
+    batches altogether.
+    """
 
     @property
     def policy(self) -> Policy: ...
@@ -226,9 +231,9 @@ class Benchmark:
     eval_every: int  # updates between evaluations
     eval_episodes: int
     learner: str
-    # Who sits with the learner: its policy in, the policy of the whole table out. None: it has all
-    # seats.
-    seat: Callable[[Policy], Policy] | None = None
+    # Which seats are the learner's, and who plays the others. Empty: all are.
+    learner_seats: tuple[bool, ...] = ()
+    partner: Policy | None = None
     # Named sets of settings that differ from the paper's, in the form of a config file.
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # How the environment can be varied: a frozen dataclass of settings (`--env.*` on the command

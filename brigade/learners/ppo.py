@@ -6,7 +6,7 @@ The losses are in `losses`; the class only says which batches follow from a roll
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
@@ -203,6 +203,11 @@ class PPO:
     config: PPOConfig
     updates_per_task: int  # rollouts of one task: where the learning rate reaches its end
     changing_inputs: int | None = None  # at most so many entries of an observation change in a task
+    own_seats: tuple[int, ...] = ()  # whose moves are learned from; empty for all
+
+    def seated(self, seats: tuple[bool, ...]) -> PPO:
+        """The learner for whom only these seats are its own."""
+        return replace(self, own_seats=tuple(s for s, own in enumerate(seats) if own))
 
     @property
     def seats(self) -> int:
@@ -228,9 +233,17 @@ class PPO:
         log_prob, value = self._judge(state.params, traj, seen)
         samples = self._samples(state, traj, log_prob, value)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), samples).replace(seen=seen)
-        number = traj.valid.size * traj.view.active.shape[-1]
-        index = shuffled_minibatches(key, number, self.config.epochs, self.config.minibatches)
+        index = self._minibatches(key, traj.valid.size, traj.view.active.shape[-1])
         return state.replace(updates=state.updates + 1), flat, index
+
+    def _minibatches(self, key: Key, moments: int, seats: int) -> Array:
+        """Rows of a table [moments * seats] in random order, those of other seats left out."""
+        cfg = self.config
+        if not self.own_seats:
+            return shuffled_minibatches(key, moments * seats, cfg.epochs, cfg.minibatches)
+        own = jnp.asarray(self.own_seats)
+        index = shuffled_minibatches(key, moments * len(own), cfg.epochs, cfg.minibatches)
+        return index // len(own) * seats + own[index % len(own)]
 
     def _samples(
         self, state: LearnerState, traj: Trajectory, log_prob: Array, value: Array

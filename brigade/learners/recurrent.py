@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Array, Key, LearnerState, Memories, Outputs, Trajectory
-from brigade.learners.losses import shuffled_minibatches
 from brigade.learners.ppo import PPO, Samples, allowed
 from brigade.nets import Joint, RecurrentPolicy
 
@@ -44,8 +43,7 @@ class RecurrentPPO(PPO):
         own = traj.carry.learner if isinstance(traj.carry, Memories) else traj.carry
         carry = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), own)
         seen = Sequences(obs, avail, task_id, first, carry)
-        number = traj.valid.shape[1] * view.active.shape[-1]
-        index = shuffled_minibatches(key, number, self.config.epochs, self.config.minibatches)
+        index = self._minibatches(key, traj.valid.shape[1], view.active.shape[-1])
         return state.replace(updates=state.updates + 1), samples.replace(seen=seen), index
 
     def take(self, data: Samples, index: Array) -> Samples:

@@ -33,7 +33,7 @@ class Situation(struct.PyTreeNode):
 
 @dataclass(frozen=True)
 class KitchenInCompany:
-    """Overcooked with tasks that name the partner. Who the partner is, the learner is not told."""
+    """Overcooked with tasks that name the partner; nothing that cooks see tells who it is."""
 
     game: Overcooked
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from brigade.nets.distributions import Categorical
 from brigade.nets.encoders import MLP
 
 FORMAT = 1
+BROKEN = (zipfile.BadZipFile, zlib.error)
 ACTOR_GAIN = 0.01
 
 
@@ -79,8 +81,8 @@ class Population:
         """How many they are."""
         return int(jax.tree.leaves(self.params)[0].shape[0])
 
-    def save(self, path: Path) -> None:
-        """Plain arrays and a text; anybody may read the file without fear."""
+    def as_bytes(self) -> bytes:
+        """A file of plain arrays and a text; anybody may read it without fear."""
         about = {
             "format": FORMAT,
             "num_actions": self.policy.network.num_actions,
@@ -93,31 +95,36 @@ class Population:
         }
         data = io.BytesIO()
         np.savez_compressed(data, about=np.array(json.dumps(about)), **arrays)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data.getvalue())
+        return data.getvalue()
 
     @classmethod
     def load(cls, path: Path) -> Population:
-        """The inverse of `save`."""
+        """Read what `as_bytes` wrote."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             about = json.loads(str(arrays.pop("about")))
-            number, story = about["format"], about["story"]
-            network = Actor(about["num_actions"], tuple(about["hidden"]))
-            policy = Learned(network, tuple(about["obs_shape"]))
-            members = len(next(iter(arrays.values())))
+            number = about["format"]
         except OSError as error:
             raise UserError(f"cannot read the partners {path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, StopIteration, zipfile.BadZipFile) as error:
+        except (ValueError, KeyError, TypeError, EOFError, *BROKEN) as error:
             raise UserError(
                 f"{path} is no file of partners; make one with 'brigade partners --out FILE'"
             ) from error
         if number != FORMAT:
             raise UserError(f"{path} has format {number}; this Brigade reads {FORMAT}")
-        wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
-        shapes = {name: (members, *leaf.shape) for name, leaf in wanted.items()}
-        if {name: array.shape for name, array in arrays.items()} != shapes:
+        try:
+            network = Actor(int(about["num_actions"]), tuple(map(int, about["hidden"])))
+            policy = Learned(network, tuple(map(int, about["obs_shape"])))
+            wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
+            members = len(next(iter(arrays.values())))
+            shapes = {name: (members, *leaf.shape) for name, leaf in wanted.items()}
+            fits = members > 0 and {name: x.shape for name, x in arrays.items()} == shapes
+            sound = fits and all(np.isfinite(x).all() for x in arrays.values())
+            story = dict(about["story"])
+        except (ValueError, KeyError, TypeError, ZeroDivisionError, StopIteration) as error:
+            raise UserError(f"{path} is damaged: {' '.join(str(error).split())[:80]}") from error
+        if not sound:
             raise UserError(f"{path} is damaged: its arrays do not fit the network it names")
-        params = {name: jnp.asarray(array) for name, array in arrays.items()}
+        params = {name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()}
         return cls(policy, unflatten_dict(params, sep="/"), story)

@@ -245,7 +245,9 @@ def table_10(level: str) -> Target:
         for name, numbers in published.items()
     )
     note = (
-        "The paper's learned partners are not published: ours were made anew by the same rule. "
+        "The learned partners of the paper's release are pickles, which Brigade does not read; "
+        "ours were made anew by the same rule. The release pays the learner for its own soups only "
+        "(--env.reward individual). "
         f"{TUNED} The curves of Figure 16 are those of 'brigade report' on the runs."
     )
     measures = (*STANDARD[:2], "after_training")

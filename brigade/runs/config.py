@@ -22,10 +22,11 @@ import tyro
 
 from brigade import registry
 from brigade.core import Benchmark
-from brigade.core.checks import at_least, positive
+from brigade.core.checks import at_least, positive, within
 from brigade.errors import UserError
 from brigade.runs.folder import FORMAT
 
+LARGEST_SEED = 2**32  # keys are made of 32 bits
 MOST_UPDATES = 2**31 - 1  # of a task: they are counted in 32 bits
 
 
@@ -68,6 +69,7 @@ class RunConfig:
         for name in (*counts, "eval_every", "eval_episodes"):
             at_least(name, getattr(self, name), 1)
         at_least("seed", self.seed, 0)
+        within("seed", self.seed, 0, LARGEST_SEED - self.seeds)
         positive("steps_per_task", self.steps_per_task)
         if self.updates_per_task > MOST_UPDATES:
             raise ValueError(

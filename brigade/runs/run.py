@@ -26,6 +26,7 @@ from brigade.core import (
     TaskSequence,
 )
 from brigade.errors import UserError
+from brigade.partners import SeatedPolicy
 from brigade.runs.config import Experiment, RunConfig, from_dict, from_json
 from brigade.runs.folder import (
     RunFolder,
@@ -108,7 +109,7 @@ def assemble_with(
     seeds: list[int],
 ) -> Parts:
     """The parts for these sequences, one for each of the seeds."""
-    env = benchmark.env
+    env, seats = benchmark.env, benchmark.learner_seats
     try:
         learner = settings.build(
             env,
@@ -116,12 +117,14 @@ def assemble_with(
             updates_per_task=config.updates_per_task,
             changing_inputs=changing_inputs(env, sequences),
         )
+        if seats and hasattr(learner, "seated"):
+            learner = learner.seated(seats)
         method.check(learner, config.repetitions)
     except ValueError as error:
         raise UserError(str(error)) from error
     policy = method.wrap_policy(learner.policy)
-    if benchmark.seat is not None:
-        policy = benchmark.seat(policy)
+    if benchmark.partner is not None:
+        policy = SeatedPolicy(policy, benchmark.partner, (), seats)
     source = DeviceSource(env, policy, config.num_envs, config.num_steps)
     evaluator = Evaluator(env, policy, method, config.eval_episodes, config.greedy)
     trainer = Trainer(source, learner, method)

@@ -53,6 +53,7 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --seeds", "Missing value for argument '--seeds'"),
         ("run meal/level-1 --seeds 0", "seeds is 0; it must be a number of at least 1"),
         ("run meal/level-1 --seed -1", "seed is -1; it must be a number of at least 0"),
+        ("run meal/level-1 --seed 99999999999999999999", "it must be from 0 to 429496729"),
         ("run meal/level-1 --tasks -3", "tasks is -3"),
         ("run meal/level-1 --steps-per-task nan", "steps_per_task is nan"),
         ("run meal/level-1 --steps-per-task 0", "steps_per_task is 0.0; it must be a positive"),

@@ -3,6 +3,7 @@
 import json
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -276,6 +277,8 @@ def test_our_learned_partners_belong_to_the_kitchen_and_differ():
     ("settings", "message"),
     [
         ({"partners": ("humn",)}, "did you mean 'human'"),
+        ({"partners": ("brdiv1", "human")}, "did you mean 'brdiv-1'"),
+        ({"partners": ("human",), "population": "nowhere.npz"}, "cannot read the partners"),
         ({"partners": ("brdiv-4",)}, "unknown partner 'brdiv-4'"),
         ({"partners": ("human", "human")}, "name each once"),
         ({"partners": ()}, "partners are none"),
@@ -295,12 +298,13 @@ def test_more_tasks_than_partners_are_refused(capsys):
     assert "--tasks 9, but 8 partners are named" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("memory", ["none", "gru"])
-def test_a_learner_learns_with_partners(memory):
-    """One update with each of two partners; only the learner's own seat counts."""
+@pytest.mark.parametrize(("memory", "method"), [("none", "er"), ("gru", "ewc")])
+def test_a_learner_learns_with_partners(memory, method):
+    """One update with each of two partners; only the learner's own seat is learned from."""
     experiment = from_dict(
         {
             "benchmark": "meal/partners",
+            "method": method,
             "tasks": 2,
             "num_envs": 2,
             "num_steps": 40,
@@ -318,14 +322,24 @@ def test_a_learner_learns_with_partners(memory):
         state = parts.trainer.begin_task(state, tasks, index)
         state, metrics = parts.trainer.step(state, tasks, index)
         assert np.isfinite(np.asarray(metrics["loss"])).all()
+        state = parts.trainer.end_phase(state, tasks, index, "train")
+    if method == "er":  # no slot goes to the partner
+        kept = state.memory.samples
+        assert float(kept.weight[0, :10].min()) == 1.0
+    else:
+        importance = jax.tree.leaves(state.memory.importance)
+        assert max(float(jnp.abs(leaf).max()) for leaf in importance) > 0
     one = jax.tree.map(lambda x: x[0], state)
     task = parts.sequences[0][1]
     source = parts.trainer.source
     _, traj = jax.jit(source.next)(one.source, one.learner.params, task, KEY)
     assert np.unique(traj.action[..., 1]).tolist() == [STAY]
     assert len(np.unique(traj.action[..., 0])) > 2
-    _, data, _ = parts.learner.prepare(one.learner, traj, KEY)
+    _, data, index = parts.learner.prepare(one.learner, traj, KEY)
     assert float(data.weight.sum()) == traj.action.size / 2
+    rows = traj.action.size // 2 if memory == "none" else 2
+    assert sorted(np.asarray(index).ravel().tolist()) == list(range(0, 2 * rows, 2))
+    assert float(parts.learner.take(data, index[0]).weight.min()) == 1.0
 
 
 # --- files of partners ---
@@ -340,7 +354,7 @@ def small_population(obs_shape=(4, 5, 26)):
 
 def test_partners_come_back_from_their_file(tmp_path):
     population = small_population()
-    population.save(tmp_path / "two.npz")
+    (tmp_path / "two.npz").write_bytes(population.as_bytes())
     again = Population.load(tmp_path / "two.npz")
     assert again.policy == population.policy
     assert again.story == population.story
@@ -357,22 +371,37 @@ def test_files_that_are_no_partners_are_refused(tmp_path):
     np.savez(path, about=np.array({"format": 1}, dtype=object))  # a pickle inside
     with pytest.raises(UserError, match="is no file of partners"):
         Population.load(path)
-    small_population().save(path)
+    path.write_bytes(b"")
+    with pytest.raises(UserError, match="is no file of partners"):
+        Population.load(path)
+    path.write_bytes(small_population().as_bytes())
     with np.load(path) as file:
         arrays = dict(file)
     np.savez(path, **(arrays | {"Dense_0/bias": np.zeros((2, 3))}))
     with pytest.raises(UserError, match="do not fit the network"):
         Population.load(path)
-    about = json.loads(str(arrays["about"])) | {"format": 9}
-    np.savez(path, **(arrays | {"about": np.array(json.dumps(about))}))
-    with pytest.raises(UserError, match="has format 9"):
+    np.savez(path, **(arrays | {"Dense_0/bias": np.full((2, 6), np.nan)}))
+    with pytest.raises(UserError, match="do not fit the network"):
         Population.load(path)
+    for change, message in [
+        ({"format": 9, "hidden": None}, "has format 9"),
+        ({"hidden": ["a"]}, "is damaged"),
+        ({"hidden": [0]}, "is damaged"),
+        ({"story": None}, "is damaged"),
+    ]:
+        about = json.loads(str(arrays["about"])) | change
+        np.savez(path, **(arrays | {"about": np.array(json.dumps(about))}))
+        with pytest.raises(UserError, match=message):
+            Population.load(path)
 
 
 def test_partners_of_another_kitchen_are_refused(tmp_path):
-    small_population((5, 5, 26)).save(tmp_path / "other.npz")
-    with pytest.raises(ValueError, match=r"see kitchens of \(5, 5\) tiles"):
-        partners(PartnerSettings(population=str(tmp_path / "other.npz")))
+    ours = str(tmp_path / "other.npz")
+    Path(ours).write_bytes(small_population((5, 5, 26)).as_bytes())
+    with pytest.raises(ValueError, match="do not see what cooks see in cramped_room"):
+        partners(PartnerSettings(population=ours))
+    with pytest.raises(ValueError, match="were made in cramped_room; make some"):
+        partners(PartnerSettings("coordination_ring", population=ours))
 
 
 # --- BRDiv ---
@@ -501,7 +530,9 @@ def test_a_population_is_made_saved_and_shown(tmp_path, capsys):
         (["--out", "x.npz", "--cross-play", "nan"], "cross_play is nan"),
         (["--out", "x.npz", "--cross-play", "-1"], "cross_play is -1"),
         (["--out", "x.npz", "--steps", "0"], "steps is 0.0"),
-        (["--out", "x.npz", "--seed", "-1"], "at least 0"),
+        (["--out", "x.npz", "--seed", "-1"], "seed is -1"),
+        (["--out", "x.npz", "--seed", "99999999999999999999"], "it must be from 0 to 4294967295"),
+        (["--out", "/dev/null/x.npz"], "cannot write"),
         (["--out", "x.npz", "--layout", "cramped"], "did you mean 'cramped_room'"),
         (["--out", "x.txt"], "saved as .npz"),
         ([], "--out"),

@@ -115,6 +115,18 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
         command.reproduce("t", None, "small", tmp_path / "out", ["--seeds", "3"], quiet=True)
 
 
+def test_runs_of_an_older_brigade_count_and_strange_code_is_not_run(tmp_path):
+    experiment = from_dict({"benchmark": "meal/partners", "preset": "laptop"})
+    config = experiment.as_dict()
+    assert command.is_of(config, experiment)
+    del config["env"]["reward"]  # a setting it did not have yet
+    assert command.is_of(config, experiment)
+    assert not command.is_of(config | {"seeds": 7}, experiment)
+    strange = tmp_path / "strange.py"
+    strange.write_text("raise SystemExit('ran')")
+    assert not command.is_of(config | {"method": f"{strange}:Method"}, experiment)
+
+
 def test_the_recorded_table_comes_out_of_its_folders_again(tmp_path):
     results = Path(__file__).parents[2] / "docs" / "results"
     page = (results / "meal.md").read_text(encoding="utf-8")
@@ -138,11 +150,12 @@ def test_the_recorded_table_comes_out_of_its_folders_again(tmp_path):
         assert f"| {name} | {' | '.join(cells)} |" in page
 
 
-def test_the_recorded_figures_of_other_settings_come_out_of_their_folders():
+@pytest.mark.parametrize(("name", "number"), [("meal_settings.md", 5), ("meal_partners.md", 3)])
+def test_recorded_figures_come_out_of_their_folders(name, number):
     results = Path(__file__).parents[2] / "docs" / "results"
-    page = (results / "meal_settings.md").read_text(encoding="utf-8")
+    page = (results / name).read_text(encoding="utf-8")
     rows = re.findall(r"^\| .* \| `(meal-.*)` \|$", page, re.M)
-    assert len(rows) == 5
+    assert len(rows) == number
     for line in page.splitlines():
         found = re.search(r"`(meal-[^`]*)` \|$", line)
         if found:
