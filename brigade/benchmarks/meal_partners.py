@@ -17,6 +17,7 @@ from brigade.core.checks import within
 from brigade.envs.overcooked import Overcooked, task_from_grid
 from brigade.envs.overcooked.env import Reward
 from brigade.envs.overcooked.layouts import LAYOUTS
+from brigade.partners import Random, Stay
 from brigade.partners.company import Company, Group, KitchenInCompany, Roster
 from brigade.partners.cook import Cook, Habits
 from brigade.partners.learned import Population
@@ -28,14 +29,12 @@ OURS = "brdiv_cramped_room.npz"  # made with `brigade partners`, see docs/partne
 SCHEDULE = ("brdiv-1", "brdiv-2", "brdiv-3", "human", "onion", "plate", "random", "static")
 
 
-def scripted(drops: float) -> Mapping[str, Habits]:
-    """Partners that follow a script, by name."""
+def planning(drops: float) -> Mapping[str, Habits]:
+    """Cooks that follow a plan, by name."""
     return {
         "human": Habits.of(drops=drops),
         "onion": Habits.of(serves=False, drops=drops),
         "plate": Habits.of(cooks=False, drops=drops),
-        "random": Habits.of(wanders=1.0),
-        "static": Habits.of(rests=1.0),
     }
 
 
@@ -102,12 +101,13 @@ def load(path: str) -> Population:
 @lru_cache
 def roster(settings: PartnerSettings) -> tuple[Roster, tuple[str, ...]]:
     """Everybody who can be met, and their names."""
-    by_script = scripted(settings.drops)
-    habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *by_script.values())
-    groups, names = [Group(Cook(len(SEATS)), habits)], list(by_script)
+    cooks = planning(settings.drops)
+    habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cooks.values())
+    groups = [Group(Cook(len(SEATS)), habits, len(cooks)), Group(Random()), Group(Stay())]
+    names = [*cooks, "random", "static"]
     population = settings.learned()
     if population is not None:
-        groups.append(Group(population.policy, population.params))
+        groups.append(Group(population.policy, population.params, population.size))
         names += [f"brdiv-{number}" for number in range(1, population.size + 1)]
     for name in settings.partners:
         if name not in names:

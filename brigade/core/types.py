@@ -62,7 +62,7 @@ class Trajectory(struct.PyTreeNode):
     valid: Array  # [T, B] bool: False where a finished game was put away instead of played
     info: dict[str, Array]
     extras: dict[str, Array]  # what the policy returned beside the action
-    carry: Carry  # policy memory before the first step
+    carry: Carry  # memory of the learner's policy before the first step
     last_view: Any  # View one step past the end: the value there bootstraps the last advantages
     last: dict[str, Array]  # the policy's extras there
 

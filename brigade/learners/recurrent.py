@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Key, LearnerState, Memories, Outputs, Trajectory
+from brigade.core import Array, Key, LearnerState, Outputs, Trajectory
 from brigade.learners.ppo import PPO, Samples, allowed
 from brigade.nets import Joint, RecurrentPolicy
 
@@ -40,8 +40,7 @@ class RecurrentPPO(PPO):
         view = traj.view
         shown = (view.obs, jnp.packbits(view.avail, axis=-1), view.task_id, view.first)
         samples, (obs, avail, task_id, first) = jax.tree.map(by_sequence, (samples, shown))
-        own = traj.carry.learner if isinstance(traj.carry, Memories) else traj.carry
-        carry = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), own)
+        carry = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), traj.carry)
         seen = Sequences(obs, avail, task_id, first, carry)
         index = self._minibatches(key, traj.valid.shape[1], view.active.shape[-1])
         return state.replace(updates=state.updates + 1), samples.replace(seen=seen), index

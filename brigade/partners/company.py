@@ -89,15 +89,11 @@ def _kitchen(task: Company) -> Kitchen:
 
 @dataclass(frozen=True)
 class Group:
-    """Partners that are one policy with different parameters: leaves [members, ...]."""
+    """Partners that are one policy with different parameters: leaves [size, ...]."""
 
     policy: Policy
-    params: Any
-
-    @property
-    def size(self) -> int:
-        """How many they are."""
-        return int(jax.tree.leaves(self.params)[0].shape[0])
+    params: Any = ()
+    size: int = 1
 
 
 @dataclass(frozen=True, eq=False)  # compiled programs know a roster by who it is
@@ -129,9 +125,8 @@ class Roster:
         """All choose, side by side; the one who is there is heard."""
         actions, memories = [], []
         for group, memory in zip(self.groups, carry, strict=True):
-            action, after, _ = jax.vmap(group.policy.act, in_axes=(0, 0, None, None))(
-                group.params, memory, view, key
-            )
+            choose = jax.vmap(group.policy.act, (0, 0, None, None), axis_size=group.size)
+            action, after, _ = choose(group.params, memory, view, key)
             actions.append(action)
             memories.append(after)
         everyone = jnp.concatenate(actions)  # [partners, ..., seats]

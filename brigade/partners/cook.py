@@ -16,7 +16,7 @@ from flax import struct
 
 from brigade.core import Array, Key, View
 from brigade.envs.overcooked.observe import SHARED_CHANNELS
-from brigade.envs.overcooked.things import ACTIONS, INTERACT, STAY
+from brigade.envs.overcooked.things import INTERACT, STAY
 
 NOTHING, FOOD, PLATE, SOUP = range(4)  # what is in a hand
 NO_WAY = 2**15
@@ -28,26 +28,11 @@ class Habits(struct.PyTreeNode):
     cooks: Array  # bool: brings ingredients to pots
     serves: Array  # bool: fetches plates, plates soups and serves them
     drops: Array  # f32: how likely it leaves what it fetched on a counter
-    wanders: Array  # f32: how likely a step is any action at all
-    rests: Array  # f32: how likely a step is none
 
     @classmethod
-    def of(
-        cls,
-        cooks: bool = True,
-        serves: bool = True,
-        drops: float = 0.0,
-        wanders: float = 0.0,
-        rests: float = 0.0,
-    ) -> Habits:
+    def of(cls, cooks: bool = True, serves: bool = True, drops: float = 0.0) -> Habits:
         """From plain values."""
-        return cls(
-            jnp.bool_(cooks),
-            jnp.bool_(serves),
-            jnp.float32(drops),
-            jnp.float32(wanders),
-            jnp.float32(rests),
-        )
+        return cls(jnp.bool_(cooks), jnp.bool_(serves), jnp.float32(drops))
 
 
 class Errand(struct.PyTreeNode):
@@ -84,7 +69,7 @@ class Cook:
         self, params: Habits, carry: Errand, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Errand, dict[str, Array]]:
         """One action per seat."""
-        drop_key, wait_key, aside_key, whim_key, any_key = jax.random.split(key, 5)
+        drop_key, wait_key, aside_key = jax.random.split(key, 3)
         shape = view.active.shape
         seen = look(view.obs)
         fetched = (seen.hand == FOOD) | (seen.hand == PLATE)
@@ -92,13 +77,9 @@ class Cook:
         drops = jax.random.uniform(drop_key, shape) < params.drops
         dropping = jnp.where(picked_up, drops, carry.dropping & fetched & ~view.first)
         aside = jax.random.randint(aside_key, shape, 0, STAY)
-        anything = jax.random.randint(any_key, shape, 0, len(ACTIONS))
         action = way_to(seen, targets(seen, params, dropping), aside)
         waits = gets_nowhere(seen, carry, view, action) & ~view.first
         action = jnp.where(waits & jax.random.bernoulli(wait_key, 0.5, shape), STAY, action)
-        whim = jax.random.uniform(whim_key, shape)
-        action = jnp.where(whim < params.wanders, anything, action)
-        action = jnp.where(whim >= 1.0 - params.rests, STAY, action)
         return action.astype(jnp.int32), Errand(seen.cell, seen.hand, dropping), {}
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Environment, Key, Policy, TimeStep, Trajectory
+from brigade.core import Array, Environment, Key, Memories, Policy, TimeStep, Trajectory
 from brigade.train.compile import unroll
 
 UNROLLED_STEPS = 4
@@ -79,7 +79,10 @@ def collect(
     end, traj = jax.lax.scan(play, loop, keys, unroll=unroll(UNROLLED_STEPS))
     _, _, last = policy.act(params, end.carry, end.step.view, last_key)
     last_view = end.step.view.replace(state=None)
-    return end, traj.replace(carry=loop.carry, last_view=last_view, last=last)
+    memory = loop.carry
+    if isinstance(memory, Memories):  # what partners remember is no experience of the learner's
+        memory = memory.learner
+    return end, traj.replace(carry=memory, last_view=last_view, last=last)
 
 
 def restart(loop: Loop, over: Array, env_state: Any, step: TimeStep) -> Loop:

@@ -17,7 +17,7 @@ from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.envs.overcooked.env import describe
 from brigade.envs.overcooked.rules import EVENTS
 from brigade.errors import UserError
-from brigade.partners import SeatedPolicy
+from brigade.partners import Random, SeatedPolicy, Stay
 from brigade.partners.brdiv import PARTNER, RESPONSE, BRDiv, Generator, Samples, by_game, by_player
 from brigade.partners.company import Company, Group, KitchenInCompany, Roster, Situation
 from brigade.partners.cook import FOOD, PLATE, Cook, Errand, Habits
@@ -106,8 +106,7 @@ def test_cooks_do_what_a_plain_cook_would(layout):
     """In moments of games that cooks, somebody random among them, come to."""
     env, task = kitchen(layout)
     cook = Cook()
-    habits = [Habits.of(drops=0.3), Habits.of(serves=False, wanders=0.2, drops=0.3)]
-    player = SeatedPolicy(cook, cook, habits[1], (True, False))
+    player = SeatedPolicy(cook, Random(), (), (True, False))
     act, step = jax.jit(player.act), jax.jit(env.step)
     judged = jax.jit(cook.act)
     state, now = env.reset(KEY, task)
@@ -133,15 +132,18 @@ def test_cooks_do_what_a_plain_cook_would(layout):
                 for seat in range(2):
                     good = plain_actions(LAYOUTS[layout], told, seat, cooks, serves, dropping)
                     tried[good is None] += 1
-                    assert int(chosen[seat]) in (good or range(4)), (number, seat, told)
-        action, memory, _ = act(habits[0], memory, now.view, key)
+                    allowed = range(4) if good is None else good
+                    assert int(chosen[seat]) in allowed, (number, seat, told)
+        action, memory, _ = act(Habits.of(drops=0.3), memory, now.view, key)
         state, now = step(key, state, action, task)
     assert tried[False] > 300
 
 
-def games(env, task, habits, others, number=60):
+def games(env, task, habits, others, number):
     """Score and events per game of two cooks."""
     policy = SeatedPolicy(Cook(), Cook(), others, (True, False))
+    if others is None:
+        policy = SeatedPolicy(Cook(), Stay(), (), (True, False))
     evaluator = Evaluator(env, policy, ContinualMethod(), number)
     return jax.jit(lambda h: evaluator.play(h, task, KEY))(habits)
 
@@ -158,12 +160,11 @@ def test_cooks_who_meet_get_on():
 def test_habits_are_kept():
     """Half a cook does its half only."""
     env, task = kitchen("cramped_room")
-    onion = games(env, task, Habits.of(serves=False, drops=0.3), Habits.of(rests=1.0), 20)
+    onion = games(env, task, Habits.of(serves=False, drops=0.3), None, 20)
     counts = dict(zip(EVENTS, np.asarray(onion.events).sum(0).T, strict=True))
     assert counts["pickup_plate_from_pile"][0] == counts["delivery"][0] == 0
     assert counts["put_onion_on_counter"][0] > 0
     assert counts["placement_in_pot"].tolist() == [60, 0]  # three in each game
-    assert counts["stay"][1] == 20 * 400  # who rests
     plate = games(env, task, Habits.of(), Habits.of(cooks=False), 20)
     counts = dict(zip(EVENTS, np.asarray(plate.events).sum(0).T, strict=True))
     assert counts["pickup_onion_from_pile"][1] == 0
@@ -188,11 +189,11 @@ def test_what_is_picked_up_is_meant_for_a_counter_as_often_as_asked():
     assert not dropping(carried, False).any()
 
 
-def test_a_wanderer_takes_all_actions_alike():
+def test_random_partners_take_all_actions_alike():
     env, task = kitchen("cramped_room")
     view = env.reset(KEY, task)[1].view
     many = jax.tree.map(lambda x: jnp.broadcast_to(x, (3000, *x.shape)), view)
-    actions, _, _ = Cook().act(Habits.of(wanders=1.0), Cook().initial_carry((3000,)), many, KEY)
+    actions, _, _ = Random().act((), (), many, KEY)
     np.testing.assert_allclose(np.bincount(actions.ravel(), minlength=6) / 6000, 1 / 6, atol=0.025)
 
 
@@ -217,17 +218,17 @@ def test_the_partner_of_the_task_plays():
     """Through the environment: in every task, and for games of several partners side by side."""
     env, task = kitchen("cramped_room")
     company = KitchenInCompany(env)
-    groups = (Group(Constant(), jnp.array([3, 1])), Group(Constant(), jnp.array([5, 0, 2])))
-    everybody = Roster(groups)
-    numbers = jnp.arange(5)
+    pair, trio = jnp.array([3, 1]), jnp.array([5, 0, 2])
+    everybody = Roster((Group(Constant(), pair, 2), Group(Stay()), Group(Constant(), trio, 3)))
+    numbers = jnp.arange(6)
     resets = jax.vmap(
         lambda partner: company.reset(KEY, Company(task, partner, jnp.int32(7)))[1].view
     )
     views = resets(numbers)
     assert np.unique(views.task_id).tolist() == [7]
-    actions, memory, _ = everybody.act((), everybody.initial_carry((5,)), views, KEY)
-    assert actions.tolist() == [[3, 3], [1, 1], [5, 5], [0, 0], [2, 2]]
-    assert [leaf.shape for leaf in jax.tree.leaves(memory)] == [(2, 5), (3, 5)]
+    actions, memory, _ = everybody.act((), everybody.initial_carry((6,)), views, KEY)
+    assert actions.tolist() == [[3, 3], [1, 1], [4, 4], [5, 5], [0, 0], [2, 2]]
+    assert [leaf.shape for leaf in jax.tree.leaves(memory)] == [(2, 6), (3, 6)]
     state = company.reset(KEY, Company(task, jnp.int32(2), jnp.int32(0)))[0]
     _, then = company.step(KEY, state, jnp.array([4, 4]), Company(task, numbers[2], numbers[0]))
     assert isinstance(then.view.state, Situation)

@@ -127,27 +127,33 @@ def test_runs_of_an_older_brigade_count_and_strange_code_is_not_run(tmp_path):
     assert not command.is_of(config | {"method": f"{strange}:Method"}, experiment)
 
 
-def test_the_recorded_table_comes_out_of_its_folders_again(tmp_path):
+@pytest.mark.parametrize(
+    ("page", "target", "folder", "measured", "rows"),
+    [
+        ("meal.md", "meal/table-2 --level 1", "meal-level-1", ("area gained",), list(METHODS)),
+        ("meal_partners.md", "meal/table-10", "meal-partners", (), ["FT", "L2"]),
+    ],
+)
+def test_recorded_tables_come_out_of_their_folders_again(
+    page, target, folder, measured, rows, tmp_path
+):
     results = Path(__file__).parents[2] / "docs" / "results"
-    page = (results / "meal.md").read_text(encoding="utf-8")
-    words = re.search(r"`brigade reproduce meal/table-2 --level 1 --scale paper (.*)`", page)[1]
-    shutil.copytree(results / "meal-level-1", tmp_path / "runs")
+    text = (results / page).read_text(encoding="utf-8")
+    words = re.search(rf"`brigade reproduce {target} --scale paper (.*)`", text)[1]
+    shutil.copytree(results / folder, tmp_path / "runs")
+    name, _, level = target.partition(" --level ")
     path = command.reproduce(
-        "meal/table-2", "1", "paper", tmp_path / "runs", words.split(), quiet=True
+        name, level or None, "paper", tmp_path / "runs", words.split(), quiet=True
     )
-    recorded = (results / "meal-level-1" / "table.md").read_text(encoding="utf-8")
+    recorded = (results / folder / "table.md").read_text(encoding="utf-8")
     assert path.read_text(encoding="utf-8") == recorded
     lines = re.findall(r"\| (.+?) \| (.+?) \| (.+?) \| (.+?) \| .+? \| .+? \|", recorded)
     table = {(run, measure): (ours, theirs) for run, measure, ours, theirs in lines}
-    for run in METHODS:
-        cells = [
-            *table[run, "average score"],
-            *table[run, "forgetting"],
-            table[run, "area gained"][0],
-            table[run, "after training"][0],
-        ]
-        name = {"AGEM": "A-GEM"}.get(run, run)
-        assert f"| {name} | {' | '.join(cells)} |" in page
+    for run in rows:
+        cells = [*table[run, "average score"], *table[run, "forgetting"]]
+        cells += [table[run, measure][0] for measure in (*measured, "after training")]
+        shown = {"AGEM": "A-GEM"}.get(run, run)
+        assert f"| {shown} | {' | '.join(cells)} |" in text
 
 
 @pytest.mark.parametrize(("name", "number"), [("meal_settings.md", 5), ("meal_partners.md", 3)])
@@ -162,24 +168,6 @@ def test_recorded_figures_come_out_of_their_folders(name, number):
             run = read_run(results / found[1])
             for measure in ("average_score", "forgetting", "after_training"):
                 assert f"| {measures.MEASURES[measure][1](run)} |" in line
-
-
-def test_the_recorded_table_of_partners_comes_out_of_its_folders_again(tmp_path):
-    results = Path(__file__).parents[2] / "docs" / "results"
-    page = (results / "meal_partners.md").read_text(encoding="utf-8")
-    words = re.search(r"`brigade reproduce meal/table-10 --scale paper (.*)`", page)[1]
-    shutil.copytree(results / "meal-partners", tmp_path / "runs")
-    path = command.reproduce(
-        "meal/table-10", None, "paper", tmp_path / "runs", words.split(), quiet=True
-    )
-    recorded = (results / "meal-partners" / "table.md").read_text(encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == recorded
-    lines = re.findall(r"\| (.+?) \| (.+?) \| (.+?) \| (.+?) \| .+? \| .+? \|", recorded)
-    table = {(run, measure): (ours, theirs) for run, measure, ours, theirs in lines}
-    for run in ("FT", "L2"):
-        cells = [*table[run, "average score"], *table[run, "forgetting"]]
-        cells.append(table[run, "after training"][0])
-        assert f"| {run} | {' | '.join(cells)} |" in page
 
 
 def test_published_numbers_are_the_papers():
