@@ -21,16 +21,18 @@ USAGE = """usage: brigade VERB ...
 
 Agents that keep cooperating while their world changes.
 
-  list      what can be used by name
-  run       learn a benchmark's tasks one after another
-  resume    take a stopped run up again
-  report    tables, curves and pictures of one run or several
-  plan      what a run would cost, before it starts
-  layouts   draw kitchens, or check one of your own
-  watch     film the cooks of a run
-  partners  make partners that each need another answer
-  bench     how fast this machine is
-  reproduce a published table, our figures beside it
+  list        what can be used by name
+  run         learn a benchmark's tasks one after another, alone or with partners
+  population  train many policies side by side, to be partners
+  resume      go on with a run that was stopped
+  report      tables, curves and pictures of one run or several
+  export      save the policies of a run in one file
+  crossplay   play every policy with every other: a matrix and a heat map
+  plan        what a run would cost, before it starts
+  layouts     draw kitchens, or check one of your own
+  watch       film a game of a run's policies
+  bench       how fast this machine is
+  reproduce   a published table, our figures beside it
 
 brigade VERB --help tells more. --debug shows a traceback when something goes wrong.
 """
@@ -174,7 +176,25 @@ def run(words: list[str]) -> int:
             watch=show,
         )
         learn_alone(result, args)
-    return finish(result.path, args.quiet)
+    return finish(result, args.quiet)
+
+
+def population(words: list[str]) -> int:
+    """`brigade population BENCHMARK [flags]`: a run with a generator."""
+    if not any(word.partition("=")[0] == "--generator" for word in words):
+        words = [*words, "--generator", "sp"]
+    settings = "--generator-settings.members"
+    words = [
+        settings + word.removeprefix("--members") if word.partition("=")[0] == "--members" else word
+        for word in words
+    ]
+    if any(word in ("-h", "--help") for word in words):
+        from brigade.runs.config import help_text
+
+        text = help_text(words).replace("brigade run", "brigade population")
+        print(text + "\n--members N is short for --generator-settings.members N.\n" + OPERATION)
+        return 0
+    return run(words)
 
 
 def resume(words: list[str]) -> int:
@@ -197,7 +217,7 @@ def resume(words: list[str]) -> int:
             complain=warn,
         )
         learn_alone(result, options)
-    return finish(result.path, options.quiet)
+    return finish(result, options.quiet)
 
 
 def report(words: list[str]) -> int:
@@ -207,6 +227,79 @@ def report(words: list[str]) -> int:
     args.add_argument("--out", type=Path, help="folder for the files; RUN/report for one run")
     options = args.parse_args(words)
     print_report(options.runs, options.out)
+    return 0
+
+
+def export(words: list[str]) -> int:
+    """`brigade export RUN --out FILE`."""
+    args = parser("export", "Save the policies of a run in one file, which any seat can load.")
+    args.add_argument("run", type=Path, metavar="RUN", help="the run's folder")
+    args.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the .safetensors file to write"
+    )
+    args.add_argument(
+        "--task", type=count, default=None, help="act as on this task, from 1 (the last one)"
+    )
+    args.add_argument(
+        "--helpers",
+        action="store_true",
+        help="of a population, also policies that were trained only for others",
+    )
+    args.add_argument("--trust", action="store_true", help="run code files the config points at")
+    options = args.parse_args(words)
+    from brigade.commands.export import export as save
+
+    policies = save(options.run, options.out, options.task, options.helpers, options.trust)
+    print(f"{options.out}: {', '.join(policies.names)}")
+    return 0
+
+
+def crossplay(words: list[str]) -> int:
+    """`brigade crossplay A B C`."""
+    args = parser(
+        "crossplay",
+        "Play every policy with every other, on either side of the table. Settings of the game "
+        "can be given as to brigade run: --env.layout coordination_ring.",
+    )
+    args.add_argument(
+        "policies",
+        nargs="+",
+        metavar="POLICY",
+        help="a policy file, FILE:MEMBER, a run's folder, or a name of 'brigade list partners'",
+    )
+    args.add_argument("--benchmark", help="the game; the one the first policy was trained in")
+    args.add_argument("--task", type=count, default=1, help="of the benchmark's stream, from 1 (1)")
+    args.add_argument("--seed", type=int, default=0, help="of the stream and the games (0)")
+    args.add_argument("--episodes", type=count, default=32, help="games of every pair (32)")
+    args.add_argument("--greedy", action="store_true", help="greedy actions, no sampling")
+    args.add_argument("--out", type=Path, help="folder to create; crossplay-... when left out")
+    args.add_argument("--trust", action="store_true", help="run code files that runs point at")
+    add_cache(args)
+    options, flags = args.parse_known_args(words)
+    from datetime import datetime
+
+    folder = options.out or Path(f"crossplay-{datetime.now():%Y%m%d-%H%M%S}")
+    if folder.exists():
+        raise UserError(f"{folder} exists already; choose another --out")
+    prepare(options.cache)
+    from rich.console import Console
+
+    from brigade.commands.crossplay import crossplay as play_all
+    from brigade.report.crossplay import print_matrix, write_matrix
+
+    matrix = play_all(
+        options.policies,
+        options.benchmark,
+        flags,
+        options.task,
+        options.seed,
+        options.episodes,
+        options.greedy,
+        options.trust,
+    )
+    print_matrix(Console(), matrix)
+    for path in write_matrix(matrix, folder):
+        print(path)
     return 0
 
 
@@ -285,46 +378,6 @@ def watch(words: list[str]) -> int:
     return 0
 
 
-def partners(words: list[str]) -> int:
-    """`brigade partners --out FILE`."""
-    args = parser(
-        "partners",
-        "Learn a population of partners that each need another answer (BRDiv), and save it.",
-    )
-    args.add_argument("--out", type=Path, required=True, metavar="FILE", help="the .npz to write")
-    args.add_argument("--layout", default="cramped_room", help="the kitchen (cramped_room)")
-    args.add_argument("--members", type=count, default=3, metavar="N", help="partners (3)")
-    args.add_argument(
-        "--cross-play",
-        type=float,
-        default=1.0,
-        metavar="W",
-        help="weight of what partners must not achieve with each other's responses (1)",
-    )
-    args.add_argument(
-        "--steps", type=float, default=3e6, metavar="N", help="environment steps in all (3e6)"
-    )
-    args.add_argument(
-        "--num-envs", type=count, default=8, metavar="N", help="games of each pairing (8)"
-    )
-    args.add_argument("--seed", type=int, default=0, help="of the population (0)")
-    args.add_argument("--quiet", action="store_true", help="no progress and no table")
-    add_cache(args)
-    options = args.parse_args(words)
-    prepare(options.cache)
-    from brigade.commands.partners import make_partners
-
-    settings = {
-        "members": options.members,
-        "cross_play": options.cross_play,
-        "steps": options.steps,
-        "num_envs": options.num_envs,
-    }
-    make_partners(options.layout, settings, options.seed, options.out, options.quiet)
-    print(f"partners: {options.out}")
-    return 0
-
-
 def bench(words: list[str]) -> int:
     """`brigade bench`."""
     args = parser("bench", "Steps per second of every part of training on this machine.")
@@ -386,12 +439,14 @@ def reproduce(words: list[str]) -> int:
 VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_names,
     "run": run,
+    "population": population,
     "resume": resume,
     "report": report,
+    "export": export,
+    "crossplay": crossplay,
     "plan": plan,
     "layouts": layouts,
     "watch": watch,
-    "partners": partners,
     "bench": bench,
     "reproduce": reproduce,
 }
@@ -500,11 +555,21 @@ def warn(line: str) -> None:
     print(f"brigade: {line}", file=sys.stderr)
 
 
-def finish(path: Path, quiet: bool) -> int:
-    """The report of a run that ended."""
+def finish(result: Any, quiet: bool) -> int:
+    """The policy file of a population, and the report of a run that ended."""
     if not quiet:
-        print_report([path], None)
+        print_report([result.path], None)
+    if result.experiment.generator is not None:
+        from brigade.commands.export import export
+
+        path = result.path / POPULATION
+        if not path.exists():  # its code was trusted when it ran
+            export(result.path, path, None, helpers=False, trust=True)
+        print(f"policies: {path}")
     return 0
+
+
+POPULATION = "population.safetensors"  # in a population's folder
 
 
 def print_report(paths: list[Path], out: Path | None) -> None:

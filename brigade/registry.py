@@ -16,7 +16,16 @@ from typing import Any
 
 from brigade.errors import UserError
 
-KINDS = ("benchmarks", "envs", "learners", "methods", "partners")
+KINDS = (
+    "benchmarks",
+    "envs",
+    "generators",
+    "learners",
+    "measures",
+    "methods",
+    "partners",
+    "policies",
+)
 
 
 class UnknownNameError(UserError, LookupError):

@@ -11,24 +11,32 @@ Each function raises AssertionError with a line that says which promise is broke
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 
 from brigade.core import (
+    Acting,
     ContinualMethod,
     Environment,
+    Group,
     Learner,
     Policy,
+    Round,
+    Seating,
     Source,
     TaskSequence,
     TimeStep,
     Trajectory,
     View,
 )
-from brigade.train import Evaluator, Trainer
+from brigade.partners import Stay
+from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.trainer import stack_sequences
 
 
@@ -110,8 +118,8 @@ def check_policy(policy: Policy, view: View, num_actions: int) -> None:
     """
     params = policy.init(jax.random.key(0))
     batched = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, 2, *x.shape)), view)
-    for shown, batch in ((view, ()), (batched, (3, 2))):
-        carry = policy.initial_carry(batch)
+    for shown in (view, batched):
+        carry = policy.initial_carry(shown.active.shape)
         action, after, _ = jax.jit(policy.act)(params, carry, shown, jax.random.key(1))
         _expect(action.shape == shown.active.shape, "one action per seat")
         _expect(action.dtype == jnp.int32, "actions are int32")
@@ -120,15 +128,16 @@ def check_policy(policy: Policy, view: View, num_actions: int) -> None:
 
     def greedy(seed: int) -> Any:
         key = jax.random.key(seed)
-        return policy.act(params, policy.initial_carry(()), view, key, greedy=True)[0]
+        carry = policy.initial_carry(view.active.shape)
+        return policy.act(params, carry, view, key, greedy=True)[0]
 
-    if jax.tree.leaves(params):  # a scripted policy may always draw lots
+    if not getattr(policy, "always_samples", False):
         _expect_equal(greedy(1), greedy(2), "a greedy policy does not depend on the key")
 
 
 def check_avail(policy: Policy, view: View, num_actions: int) -> None:
     """With one action allowed, that one is taken."""
-    params, carry = policy.init(jax.random.key(0)), policy.initial_carry(())
+    params, carry = policy.init(jax.random.key(0)), policy.initial_carry(view.active.shape)
     for only in range(num_actions):
         allowed = jnp.broadcast_to(jnp.arange(num_actions) == only, view.avail.shape)
         action, _, _ = policy.act(params, carry, view.replace(avail=allowed), jax.random.key(only))
@@ -139,7 +148,7 @@ def check_learner(learner: Learner, source: Source, task: Any) -> None:
     """A rollout becomes batches, a batch becomes a finite loss, a gradient moves the parameters."""
     key = jax.random.key(0)
     state = learner.init(key)
-    _, traj = jax.jit(source.next)(source.start(key, task), state.params, task, key)
+    _, traj = jax.jit(source.next)(source.start(key, task), Acting(state.params), task, key)
     prepared, data, indices = jax.jit(learner.prepare)(state, traj, key)
     _expect_same_form(state, prepared, "prepare keeps the learner's state in form")
     batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
@@ -169,19 +178,19 @@ def check_method(
     _expect(
         hash(method) == hash(method), "a method is a frozen dataclass, so that it compiles once"
     )
-    tasks = stack_sequences([sequence])
+    rounds = stack_sequences([sequence])
 
     def run() -> Any:
-        state = trainer.init([0], tasks)
+        state = trainer.init([0], rounds)
         for task in (0, 1):
-            state = trainer.begin_task(state, tasks, task)
+            state = trainer.begin_task(state, rounds, task)
             for phase, _ in method.phases:
                 before = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
-                state, metrics = trainer.step(state, tasks, task)
+                state, metrics = trainer.step(state, rounds, task)
                 _expect(
                     all(bool(jnp.isfinite(m).all()) for m in metrics.values()), "finite metrics"
                 )
-                state = trainer.end_phase(state, tasks, task, phase)
+                state = trainer.end_phase(state, rounds, task, phase)
                 _expect_same_form(before, state, "hooks keep the training state in form")
         return state
 
@@ -190,8 +199,113 @@ def check_method(
     memory, params = (jax.tree.map(lambda x: x[0], t) for t in (first.memory, first.learner.params))
     acting = method.acting_params(memory, params, jnp.int32(0))
     _expect_same_form(params, acting, "acting_params returns parameters of the same form")
-    score = evaluator(params, memory, sequence.tasks, jax.random.key(0)).score
+    score = evaluator(params, memory, Round(sequence.tasks), jax.random.key(0)).score
     _expect(bool(jnp.isfinite(score).all()), "scores are finite")
+
+
+def check_generator(generator: Any, learner: Learner, env: Environment, traj: Trajectory) -> None:
+    """Everybody has equally many seats, trees keep their form, numbers stay finite.
+
+    `learner` is the population's, `traj` a rollout of `generator.tables` tables.
+    """
+    key, seats = jax.random.key(0), env.num_agents
+    names = generator.names()
+    _expect(len(names) == generator.policies, "every policy has a name")
+    _expect(len(set(names)) == len(names), "no two policies have the same name")
+    _expect(0 < generator.members <= generator.policies, "members are among the policies")
+    _expect(hash(generator) == hash(generator), "a generator is a frozen dataclass")
+    state = generator.init(key)
+    evaluated, called = generator.evaluation(seats)
+    _expect(len(called) == len(evaluated.own), "every table of an evaluation has a name")
+    for seating in (generator.seat(state, generator.tables, seats, key), evaluated):
+        counts = np.bincount(np.asarray(seating.member).reshape(-1), minlength=generator.policies)
+        _expect(len(counts) == generator.policies, "only policies of the population sit")
+        _expect(len(set(counts.tolist())) == 1, "every policy has equally many seats")
+        _expect(seating.own.all(), "all seats are the population's own")
+        ids = np.asarray(generator.critic_id(seating))
+        _expect(ids.shape == seating.member.shape, "critics are told of every seat")
+        _expect((ids >= 0).all() and (ids < max(generator.critic_ids, 1)).all(), "ids exist")
+    begun = learner.init(key)
+    paid = generator.pay(state, learner, begun.params, traj)
+    _expect_same_form(traj, paid, "pay keeps the rollout's form")
+    _expect(bool(jnp.isfinite(paid.reward).all()), "rewards are finite")
+    after = generator.after(state, begun.params, traj, key)
+    _expect_same_form(state, after, "after keeps the generator's state in form")
+    prepared, data, indices = learner.prepare(begun, traj, key)
+    _expect_same_form(begun, prepared, "prepare keeps the learner's state in form")
+    batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    grads = jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(begun.params)
+    _expect(all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grads)), "finite gradients")
+
+
+def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
+    """A learner's gradient does not depend on what others do.
+
+    `build(env, num_tasks)` makes the learner for a game in which the seats cannot influence each
+    other. There, whoever sits on the other seat, the learner sees and earns the same; so it must
+    learn the same.
+    """
+    env = Apart()
+    learner = build(env, 1)
+    state, key, task = learner.init(jax.random.key(0)), jax.random.key(1), ApartTask(jnp.int32(0))
+    seating = Seating(jnp.zeros((2, 2), jnp.int32), jnp.array([[True, False], [False, True]]))
+
+    def gradient(partner: Policy, params: Any) -> Any:
+        source = DeviceSource(
+            env, Players(learner.policy, (Group(partner),), own_seats=1), 4, env.horizon, 2
+        )
+        acting = Acting(state.params, (params,), seating)
+        _, traj = source.next(source.start(key, task), acting, task, key)
+        prepared, data, indices = learner.prepare(state, traj, key)
+        batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+        return jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(state.params), traj
+
+    policy = learner.policy
+    other = jax.tree.map(lambda x: x[None], policy.init(jax.random.key(2)))
+    (alone, played), (with_other, _) = gradient(Stay(0), ()), gradient(policy, other)
+    _expect(played.action.shape[:3] == (env.horizon, 4, 1), "a rollout holds own seats only")
+    _expect(_differs(alone, jax.tree.map(jnp.zeros_like, alone)), "there is a gradient")
+    pairs = zip(jax.tree.leaves(alone), jax.tree.leaves(with_other), strict=True)
+    same = all(bool(jnp.allclose(x, y, atol=1e-6)) for x, y in pairs)
+    _expect(same, "no gradient comes from foreign moves")
+
+
+class ApartTask(struct.PyTreeNode):
+    """There is but one."""
+
+    id: Any
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Two seats, each with a game of its own: a seat sees the time and earns by its action."""
+
+    num_agents = 2
+    num_actions = 3
+    obs_shape = (4,)
+    horizon = 4
+
+    def reset(self, key: Any, task: ApartTask) -> tuple[Any, TimeStep]:
+        """The time is 0."""
+        return jnp.int32(0), self._time_step(jnp.int32(0), jnp.full(2, -1, jnp.int32), task)
+
+    def step(self, key: Any, state: Any, action: Any, task: ApartTask) -> tuple[Any, TimeStep]:
+        """Time goes on."""
+        return state + 1, self._time_step(state + 1, action.astype(jnp.int32), task)
+
+    def _time_step(self, time: Any, action: Any, task: ApartTask) -> TimeStep:
+        seats = (2,)
+        view = View(
+            obs=jnp.broadcast_to(jax.nn.one_hot(time, 4, dtype=jnp.uint8), (2, 4)),
+            avail=jnp.ones((2, 3), bool),
+            prev_action=action,
+            prev_reward=action.astype(jnp.float32),
+            first=jnp.broadcast_to(time == 0, seats),
+            active=jnp.ones(seats, bool),
+            task_id=jnp.broadcast_to(task.id, seats),
+        )
+        reward = action.astype(jnp.float32)
+        return TimeStep(view, reward, jnp.bool_(False), time >= 4, {"score": jnp.float32(0.0)})
 
 
 def check_trajectory(traj: Trajectory, num_steps: int, num_envs: int) -> None:

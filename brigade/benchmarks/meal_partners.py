@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.resources import files
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
 from brigade.benchmarks.meal import presets
-from brigade.core import Benchmark, TaskSequence
+from brigade.core import Benchmark, Cast, Group, TaskSequence
 from brigade.core.checks import within
 from brigade.envs.overcooked import Overcooked, task_from_grid
 from brigade.envs.overcooked.env import Reward
 from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.partners import Random, Stay
-from brigade.partners.company import Company, Group, KitchenInCompany, Roster
 from brigade.partners.cook import Cook, Habits
-from brigade.partners.learned import Population
+from brigade.partners.files import Policies, check_fits, load_policies
 from brigade.registry import unknown_name
 
-SEATS = (True, False)  # the learner's, the partner's
+COOKS = 2
 KITCHEN = "cramped_room"
-OURS = "brdiv_cramped_room.npz"  # made with `brigade partners`, see docs/partners.md
+OURS = "brdiv_cramped_room.safetensors"  # how it was made: docs/partners.md
 SCHEDULE = ("brdiv-1", "brdiv-2", "brdiv-3", "human", "onion", "plate", "random", "static")
 
 
-def planning(drops: float) -> Mapping[str, Habits]:
+def planning(drops: float) -> dict[str, Habits]:
     """Cooks that follow a plan, by name."""
     return {
         "human": Habits.of(drops=drops),
@@ -47,7 +43,7 @@ class PartnerSettings:
     partners: tuple[str, ...] = SCHEDULE
     """Who comes, in this order: brdiv-1 and so on, human, onion, plate, random, static."""
     population: str = ""
-    """File with the learned partners (`brigade partners`); those of cramped_room if left out."""
+    """Policy file with the learned partners; those of cramped_room if left out."""
     drops: float = 0.1
     """How likely a scripted cook leaves an onion or a plate on a counter."""
     reward: Reward = "shared"
@@ -64,62 +60,51 @@ class PartnerSettings:
                 "repetitions to meet them again"
             )
 
-    def env(self) -> KitchenInCompany:
+    def env(self) -> Overcooked:
         """The environment."""
         grid = LAYOUTS[self.layout]
-        kitchen = Overcooked(len(SEATS), len(grid), len(grid[0]), reward=self.reward)
-        return KitchenInCompany(kitchen)
+        return Overcooked(COOKS, len(grid), len(grid[0]), reward=self.reward)
 
-    def learned(self) -> Population | None:
+    def learned(self) -> Policies | None:
         """The learned partners; none are needed where none is named."""
         if not self.population and not any(name.startswith("brdiv-") for name in self.partners):
             return None
+        remedy = (
+            f"make some with 'brigade population overcooked/layout --env.layout {self.layout} "
+            "--generator brdiv' and 'brigade export'"
+        )
         if not self.population and self.layout != KITCHEN:
             raise ValueError(
-                f"there are no learned partners for {self.layout}; make some with 'brigade "
-                f"partners --layout {self.layout} --out FILE' and give --env.population FILE"
+                f"there are no learned partners for {self.layout}; {remedy}, and give "
+                "--env.population FILE"
             )
-        population = load(self.population or str(files("brigade.partners").joinpath(OURS)))
-        file, home = self.population or OURS, population.story.get("kitchen")
-        remedy = f"make some with 'brigade partners --layout {self.layout} --out FILE'"
+        policies = load_policies(self.population or str(files("brigade.partners").joinpath(OURS)))
+        file, home = self.population or OURS, policies.origin.get("env", {}).get("layout")
         if home != self.layout:
             raise ValueError(f"the partners of {file} were made in {home}; {remedy}")
-        env, policy = self.env(), population.policy
-        if (policy.obs_shape, policy.network.num_actions) != (env.obs_shape, env.num_actions):
-            raise ValueError(
-                f"the partners of {file} do not see what cooks see in {home}; {remedy}"
-            )
-        return population
+        check_fits(policies, self.env(), file)
+        return policies
 
 
-@lru_cache
-def load(path: str) -> Population:
-    """The same object for the same file, so that what is compiled for it is used again."""
-    return Population.load(Path(path))
-
-
-@lru_cache
-def roster(settings: PartnerSettings) -> tuple[Roster, tuple[str, ...]]:
-    """Everybody who can be met, and their names."""
+def everybody(settings: PartnerSettings) -> Cast:
+    """All who can be met."""
     cooks = planning(settings.drops)
     habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cooks.values())
-    groups = [Group(Cook(len(SEATS)), habits, len(cooks)), Group(Random()), Group(Stay())]
-    names = [*cooks, "random", "static"]
-    population = settings.learned()
-    if population is not None:
-        groups.append(Group(population.policy, population.params, population.size))
-        names += [f"brdiv-{number}" for number in range(1, population.size + 1)]
+    groups = (Group(Cook(), len(cooks)), Group(Random()), Group(Stay()))
+    cast = Cast(groups, (habits, (), ()), (*cooks, "random", "static"))
+    policies = settings.learned()
+    if policies is not None:
+        cast += policies.cast()
     for name in settings.partners:
-        if name not in names:
-            raise ValueError(unknown_name("partner", name, {*names, *SCHEDULE}))
-    return Roster(tuple(groups)), tuple(names)
+        if name not in cast.names:
+            raise ValueError(unknown_name("partner", name, {*cast.names, *SCHEDULE}))
+    return cast
 
 
 def partners(settings: PartnerSettings | None = None) -> Benchmark:
     """A stream of partners in one kitchen."""
     settings = settings or PartnerSettings()
     grid = LAYOUTS[settings.layout]
-    everybody, names = roster(settings)
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         if num_tasks > len(settings.partners):
@@ -127,10 +112,11 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
                 f"--tasks {num_tasks}, but {len(settings.partners)} partners are named; name more "
                 "with --env.partners, or meet them again with --repetitions"
             )
-        kitchen = task_from_grid(grid, num_agents=len(SEATS))
+        kitchen = task_from_grid(grid, num_agents=COOKS)
         met = settings.partners[:num_tasks]
-        tasks = [Company(kitchen, jnp.int32(names.index(name)), jnp.int32(0)) for name in met]
-        return TaskSequence.from_tasks(tasks, met, steps)
+        return TaskSequence.from_tasks(
+            [kitchen] * num_tasks, met, steps, partners=[(name,) for name in met]
+        )
 
     return Benchmark(
         id="meal/partners",
@@ -145,8 +131,8 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
         eval_every=5,
         eval_episodes=10,
         learner="ippo",
-        learner_seats=SEATS,
-        partner=everybody,
+        cast=everybody(settings),
+        seats=("0",),
         presets=presets(settings.reward),
         settings=settings,
         configure=partners,

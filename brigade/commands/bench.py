@@ -18,16 +18,16 @@ from rich.table import Table
 
 from brigade.benchmarks.meal import kitchens
 from brigade.commands.plan import device
-from brigade.core import Environment, Key
+from brigade.core import Acting, Environment, Key
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.learners.ppo import PPO, Precision
 from brigade.methods.ft import FineTuning
 from brigade.runs.measure import Speed, speed_of
 from brigade.runs.run import changing_inputs
-from brigade.train import DeviceSource, Evaluator, Trainer
+from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
 from brigade.train.compile import jit, keep_programs
-from brigade.train.trainer import TrainState, evaluate, pick_task, stack_sequences
+from brigade.train.trainer import TrainState, evaluate, pick, stack_sequences
 from brigade.train.update import update
 
 EVAL_EVERY, EVAL_EPISODES = 5, 10
@@ -82,10 +82,10 @@ class Training:
             updates_per_task=updates_per_task,
             changing_inputs=changing_inputs(self.env, sequences),
         )
-        policy, method = self.learner.policy, FineTuning()
-        self.source = DeviceSource(self.env, policy, setting.num_envs, setting.num_steps)
+        players, method = Players(self.learner.policy), FineTuning()
+        self.source = DeviceSource(self.env, players, setting.num_envs, setting.num_steps)
         self.trainer = Trainer(self.source, self.learner, method)
-        self.evaluator = Evaluator(self.env, policy, method, EVAL_EPISODES)
+        self.evaluator = Evaluator(self.env, players, method, EVAL_EPISODES)
         self.seeds = range(setting.seeds)
         self.tasks = stack_sequences(sequences)
 
@@ -96,7 +96,7 @@ class Training:
     def one_seed(self) -> tuple[TrainState, Any]:
         """The state and the first task of the first seed alone."""
         state = jax.tree.map(lambda leaf: leaf[0], self.start())
-        return state, pick_task(pick_task(self.tasks, 0), 0)
+        return state, pick(pick(self.tasks, 0), 0).task
 
     def evaluate(self, state: TrainState, number: int) -> Any:
         """Play all tasks."""
@@ -148,7 +148,7 @@ def collect_speed(setting: TrainingSetting) -> Speed:
 
     @jit
     def rollout(state: TrainState, key: Key) -> Any:
-        return training.source.next(state.source, state.learner.params, task, key)[1]
+        return training.source.next(state.source, Acting(state.learner.params), task, key)[1]
 
     return speed_of(
         lambda number: rollout(state, jax.random.key(number)), setting.num_envs * setting.num_steps
@@ -160,7 +160,7 @@ def update_speed(setting: TrainingSetting) -> Speed:
     training = Training(setting)
     state, task = training.one_seed()
     play = jit(training.source.next)
-    _, traj = play(state.source, state.learner.params, task, state.key)
+    _, traj = play(state.source, Acting(state.learner.params), task, state.key)
 
     @jit
     def learn(learner: Any, traj: Any, key: Key) -> Any:

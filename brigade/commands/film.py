@@ -7,9 +7,13 @@ from typing import Any
 
 import jax
 
+from brigade.core import Acting, Round
 from brigade.envs.overcooked.render import save_gif
 from brigade.errors import UserError
 from brigade.runs.run import LoadedRun, load
+from brigade.train.collect import RolloutState, begin, step_all
+from brigade.train.evaluate import seating_of, shape_of
+from brigade.train.trainer import pick, stack_sequences
 
 
 def film(
@@ -36,17 +40,25 @@ def film(
 
 def play(run: LoadedRun, seed: int, task: int, greedy: bool) -> tuple[Any, float]:
     """The states of one game [steps, ...], and its score."""
-    env, policy = run.parts.benchmark.env, run.parts.evaluator.policy
-    params, chosen = run.acting_params(seed, task), run.parts.sequences[seed][task]
+    env, players = run.parts.benchmark.env, run.parts.evaluator.players
+    rounds: Round = stack_sequences(run.parts.sequences, run.parts.table.companies)
+    now: Round = pick(pick(rounds, seed), task)
+    tables = shape_of(now.company)[0] * shape_of(now.company)[1]
+    acting = Acting(run.acting_params(seed, task), run.parts.table.cast, seating_of(now.company))
+    seated = players.take_seats(acting)
 
-    def step(carry: tuple[Any, Any, Any], key: Any) -> tuple[Any, Any]:
-        state, now, memory = carry
-        action, memory, _ = policy.act(params, memory, now.view, key, greedy)
-        after, then = env.step(key, state, action, chosen)
-        return (after, then, memory), (after, then.terminated | then.truncated, then.info["score"])
+    def step(state: RolloutState, key: Any) -> tuple[Any, Any]:
+        act_key, step_key = jax.random.split(key)
+        action, memory, _ = players.act(seated, state.memory, state.step.view, act_key, greedy)
+        after, then = step_all(env, step_key, state.env_state, action, now.task)
+        over = then.terminated | then.truncated
+        record = jax.tree.map(lambda x: x[0], (after, over, then.info["score"]))
+        return state.replace(env_state=after, step=then, memory=memory), record
 
-    keys = jax.random.split(jax.random.key(0), env.horizon)
-    start = (*env.reset(keys[0], chosen), policy.initial_carry(()))
+    # One game at every table of an evaluation; the first of them is shown.
+    start_key, play_key = jax.random.split(jax.random.key(0))
+    start = begin(env, players, start_key, now.task, tables, tables)
+    keys = jax.random.split(play_key, env.horizon)
     _, (states, over, score) = jax.lax.scan(step, start, keys)
     length = int(over.argmax()) + 1  # the game's first end; what follows is not played
     return jax.tree.map(lambda leaf: leaf[:length], states), float(score[length - 1])

@@ -11,13 +11,16 @@ from brigade.core.protocols import (
     Policy,
     Source,
 )
+from brigade.core.seating import Acting, Cast, Company, Group, Seating
 from brigade.core.types import (
     Array,
+    Everyone,
     Key,
     LearnerState,
     Memories,
     Metrics,
     Outputs,
+    Round,
     TaskSequence,
     TimeStep,
     Trajectory,
@@ -25,10 +28,15 @@ from brigade.core.types import (
 )
 
 __all__ = [
+    "Acting",
     "Array",
     "Benchmark",
+    "Cast",
+    "Company",
     "ContinualMethod",
     "Environment",
+    "Everyone",
+    "Group",
     "Key",
     "Learner",
     "LearnerSettings",
@@ -39,6 +47,8 @@ __all__ = [
     "Metrics",
     "Outputs",
     "Policy",
+    "Round",
+    "Seating",
     "Source",
     "TaskSequence",
     "TimeStep",

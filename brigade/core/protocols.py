@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from brigade.core.seating import Acting, Cast
 from brigade.core.types import (
     Array,
     Batch,
@@ -31,6 +32,15 @@ from brigade.core.types import (
     View,
 )
 
+# Of a stream of tasks (MEAL): what is kept, what is lost, what is gained.
+CONTINUAL_MEASURES = (
+    "average_score",
+    "forgetting",
+    "after_training",
+    "forward_transfer",
+    "area_gained",
+)
+
 LossOf = Callable[[Params], tuple[Array, Metrics]]
 LossOn = Callable[[Params, Batch], tuple[Array, Metrics]]
 
@@ -43,6 +53,7 @@ class Environment(Protocol):
     More members are optional. For speed: `fixed_length = True` says that no game ends before its
     horizon; `changing_inputs(tasks) -> int` bounds how many entries of an observation change within
     a game of any of `tasks`. `continuous = True`: actions are [seats, num_actions] numbers.
+    `stay_action` is the action of a seat that does nothing.
     `events` names what `info["events"]` [seats, kinds] tells of, for evaluations to count.
     `picture(task)` and `frames(states, task)` draw.
     """
@@ -63,14 +74,24 @@ class Environment(Protocol):
 
 
 class Policy(Protocol):
-    """A function plus parameters. Views come with any axes in front of the seats."""
+    """A function plus parameters. It acts for whatever seats it is shown: views and memories have
+    leaves [*batch, ...], one entry per seat.
+
+    A member is optional: `always_samples = True` for one that has no greedy actions.
+    """
 
     def init(self, key: Key) -> Params: ...
-    def initial_carry(self, batch: tuple[int, ...]) -> Carry: ...
+    def initial_carry(self, batch: tuple[int, ...]) -> Carry:
+        """An empty memory for every entry of `batch`."""
+        ...
+
     def act(
         self, params: Params, carry: Carry, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Carry, dict[str, Array]]:
-        """Return actions [..., seats], the next memory and whatever a learner wants recorded."""
+        """Return actions [*batch], the next memory and whatever a learner wants recorded.
+
+        Memory restarts where `view.first` is True.
+        """
         ...
 
 
@@ -82,18 +103,28 @@ class Source(Protocol):
         """Environment steps in one trajectory."""
         ...
 
+    @property
+    def tables(self) -> int:
+        """Blocks of environments, each with people of its own."""
+        ...
+
     def start(self, key: Key, task: Task) -> SourceState: ...
     def next(
-        self, state: SourceState, params: Params, task: Task, key: Key
-    ) -> tuple[SourceState, Trajectory]: ...
+        self, state: SourceState, acting: Acting, task: Task, key: Key
+    ) -> tuple[SourceState, Trajectory]:
+        """Go on playing; a new seating in `acting` holds once games of the last one are over."""
+        ...
 
 
 class Learner(Protocol):
     """An algorithm: which batches follow from experience, and the loss on one of them.
 
-    Where partners play, `extras["own"]` of a trajectory [T, B, seats] says whose moves count. A
-    member is optional: `seated(seats) -> Learner`, for one that leaves other seats out of its
-    batches altogether.
+    Trajectories hold the learner's own seats only, whoever sits on the others.
+
+    More members are optional. `members`: how many policies it trains side by side, leaves of its
+    parameters being [members, ...]. `seat(state, company, tables, seats, key) -> Seating`: who
+    meets whom in the next games, if not drawn by the task's weights. `after_rollout(state, traj,
+    key) -> LearnerState`: what follows when a rollout has been learned from.
     """
 
     @property
@@ -210,8 +241,12 @@ class LearnerSettings(Protocol):
         num_tasks: int,
         updates_per_task: int,
         changing_inputs: int | None = None,
+        critic_ids: int = 0,
     ) -> Learner:
-        """`changing_inputs`: at most so many entries of an observation change within one task."""
+        """`changing_inputs`: at most so many entries of an observation change within one task.
+
+        `critic_ids`: the critic is told with which of so many it plays, the actor is not.
+        """
         ...
 
 
@@ -231,9 +266,12 @@ class Benchmark:
     eval_every: int  # updates between evaluations
     eval_episodes: int
     learner: str
-    # Which seats are the learner's, and who plays the others. Empty: all are.
-    learner_seats: tuple[bool, ...] = ()
-    partner: Policy | None = None
+    # Who can be met on the seats that are not the learner's; nobody: it has them all. `seats` are
+    # the learner's: numbers from 0, or `random` for each that is drawn for every game.
+    cast: Cast = field(default_factory=Cast)
+    seats: tuple[str, ...] = ("random",)
+    # What its reports and tables show: names of `brigade list measures`.
+    measures: tuple[str, ...] = CONTINUAL_MEASURES
     # Named sets of settings that differ from the paper's, in the form of a config file.
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # How the environment can be varied: a frozen dataclass of settings (`--env.*` on the command

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from brigade.core.seating import Company, Seating
+
 Array = jax.Array
 Key = jax.Array
 Metrics = dict[str, Array]
@@ -38,7 +40,14 @@ class View(struct.PyTreeNode):
     first: Array  # [seats] bool: memory restarts here
     active: Array  # [seats] bool: this seat moves now
     task_id: Array  # [seats] int32: which task this is, for heads and one-hots
-    state: Any = None  # privileged: scripted partners and centralised critics only
+    state: Any = None  # privileged: what central critics and scripts may see beside it
+
+
+class Everyone(struct.PyTreeNode):
+    """What a critic is shown beside the view of a seat (`View.state`)."""
+
+    obs: Any  # [..., all seats, *observation]; None where it sees no more than the seat does
+    seat: Array  # [..., seats] int32: which seat this is; without `obs`, whom it plays with
 
 
 class TimeStep(struct.PyTreeNode):
@@ -52,7 +61,10 @@ class TimeStep(struct.PyTreeNode):
 
 
 class Trajectory(struct.PyTreeNode):
-    """A rollout. Leaves [T, B, ...]; `carry` and the last ones are [B, ...]."""
+    """A rollout, as the learner's seats saw it: moves of partners are not in it.
+
+    Leaves [T, B, ...]; `carry` and the last ones are [B, ...]. `seats` counts the learner's.
+    """
 
     view: View
     action: Array  # [T, B, seats] int32
@@ -60,18 +72,20 @@ class Trajectory(struct.PyTreeNode):
     terminated: Array  # [T, B] bool
     truncated: Array  # [T, B] bool
     valid: Array  # [T, B] bool: False where a finished game was put away instead of played
-    info: dict[str, Array]
+    info: dict[str, Array]  # of all seats of the game
     extras: dict[str, Array]  # what the policy returned beside the action
     carry: Carry  # memory of the learner's policy before the first step
     last_view: Any  # View one step past the end: the value there bootstraps the last advantages
     last: dict[str, Array]  # the policy's extras there
+    seating: Seating | None = None  # who sat where; None where the learner had every seat
+    seat: Array | None = None  # [B, seats] int32: the learner's; None where it had every seat
 
 
 class Memories(NamedTuple):
-    """What policies remember where a learner sits with partners."""
+    """What everybody at the tables remembers."""
 
     learner: Carry
-    partner: Carry
+    cast: tuple[Carry, ...]  # per group
 
 
 class Outputs(NamedTuple):
@@ -96,6 +110,8 @@ class TaskSequence(struct.PyTreeNode):
     tasks: Task  # leaves [num_tasks, ...]
     names: tuple[str, ...] = struct.field(pytree_node=False)
     steps: int = struct.field(pytree_node=False)  # environment steps per task
+    # Names of the partners met in each task; empty where everybody of the cast is.
+    partners: tuple[tuple[str, ...], ...] = struct.field(pytree_node=False, default=())
 
     @classmethod
     def from_tasks(
@@ -104,16 +120,27 @@ class TaskSequence(struct.PyTreeNode):
         names: Sequence[str],
         steps: int,
         ids: Sequence[int] | None = None,
+        partners: Sequence[Sequence[str]] = (),
     ) -> TaskSequence:
         """Stack `tasks`. Their `id` becomes their place, or `ids` where a task comes back."""
         if not tasks or len(tasks) != len(names):
             raise ValueError(f"{len(tasks)} tasks with {len(names)} names: give one name per task")
+        if partners and len(partners) != len(tasks):
+            raise ValueError(f"{len(tasks)} tasks with partners for {len(partners)}: name all")
         numbers = jnp.asarray(range(len(tasks)) if ids is None else ids, jnp.int32)
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
-        return cls(stacked.replace(id=numbers), tuple(names), steps)
+        met = tuple(tuple(each) for each in partners)
+        return cls(stacked.replace(id=numbers), tuple(names), steps, met)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __getitem__(self, index: int) -> Task:
         return jax.tree.map(lambda leaf: leaf[index], self.tasks)
+
+
+class Round(struct.PyTreeNode):
+    """A task and who is met in it; leaves [seeds, num_tasks, ...] when stacked."""
+
+    task: Task
+    company: Company | None = None

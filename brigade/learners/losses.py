@@ -11,12 +11,17 @@ TINY = 1e-8
 
 
 def total_reward(traj: Trajectory, shaping: Array, share: bool) -> Array:
-    """[T, B, seats]: the game's reward plus what is left of the shaping."""
+    """[T, B, seats]: the game's reward plus what is left of the shaping.
+
+    Shared, every seat earns what all seats of the game did, partners too.
+    """
     if "shaped_reward" not in traj.info:
         return traj.reward
     shaped = traj.info["shaped_reward"]
     if share:
-        shaped = jnp.broadcast_to(shaped.sum(-1, keepdims=True), shaped.shape)
+        shaped = shaped.sum(-1, keepdims=True)
+    elif traj.seat is not None:
+        shaped = jnp.take_along_axis(shaped, traj.seat[None], axis=-1)
     return traj.reward + shaping * shaped
 
 

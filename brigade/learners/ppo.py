@@ -6,7 +6,7 @@ The losses are in `losses`; the class only says which batches follow from a roll
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
@@ -14,7 +14,17 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from brigade.core import Array, Environment, Key, LearnerState, Metrics, Outputs, Trajectory, View
+from brigade.core import (
+    Array,
+    Environment,
+    Everyone,
+    Key,
+    LearnerState,
+    Metrics,
+    Outputs,
+    Trajectory,
+    View,
+)
 from brigade.core.checks import at_least, positive, within
 from brigade.learners.losses import (
     clipped_surrogate,
@@ -127,8 +137,17 @@ class NetworkConfig:
             low = jax.default_backend() != "cpu"
         return jnp.bfloat16 if low else jnp.float32
 
-    def build(self, env: Environment, num_tasks: int, central: bool = False) -> ActorCritic:
-        """The network itself; `central` for a critic that sees what all seats see."""
+    def build(
+        self, env: Environment, num_tasks: int, central: bool = False, critic_ids: int = 0
+    ) -> ActorCritic:
+        """The network itself; `central` for a critic that sees what all seats see.
+
+        With `critic_ids` the critic is told with which of so many it plays.
+        """
+        if critic_ids and (central or self.shared_trunk):
+            raise ValueError(
+                "critics are told whom they play with; use learner ippo and no shared_trunk"
+            )
         if central and (self.shared_trunk or self.encoder != "mlp"):
             raise ValueError(
                 "a central critic sees more than its actor; use encoder mlp and no shared_trunk"
@@ -144,6 +163,7 @@ class NetworkConfig:
             num_tasks,
             **knobs,
             central_seats=env.num_agents if central else 0,
+            critic_ids=critic_ids,
             continuous=getattr(env, "continuous", False),
             dtype=self.dtype,
         )
@@ -175,6 +195,10 @@ class Seen(struct.PyTreeNode):
     task_id: Array
     joint: Joint | None = None  # for a central critic; put together when a minibatch is taken
     task: OneTask | None = None  # not per sample
+    # For the critic. Where partners have some of the seats: what all seats saw, not per sample but
+    # [moments * all seats, ...], and the seat of each sample. In a population: whom it plays with.
+    everyone: Array | None = None
+    seat: Array | None = None
 
 
 class Samples(struct.PyTreeNode):
@@ -203,11 +227,6 @@ class PPO:
     config: PPOConfig
     updates_per_task: int  # rollouts of one task: where the learning rate reaches its end
     changing_inputs: int | None = None  # at most so many entries of an observation change in a task
-    own_seats: tuple[int, ...] = ()  # whose moves are learned from; empty for all
-
-    def seated(self, seats: tuple[bool, ...]) -> PPO:
-        """The learner for whom only these seats are its own."""
-        return replace(self, own_seats=tuple(s for s, own in enumerate(seats) if own))
 
     @property
     def seats(self) -> int:
@@ -233,17 +252,20 @@ class PPO:
         log_prob, value = self._judge(state.params, traj, seen)
         samples = self._samples(state, traj, log_prob, value)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), samples).replace(seen=seen)
-        index = self._minibatches(key, traj.valid.size, traj.view.active.shape[-1])
+        index = self._minibatches(key, traj.view.active.size)
         return state.replace(updates=state.updates + 1), flat, index
 
-    def _minibatches(self, key: Key, moments: int, seats: int) -> Array:
-        """Rows of a table [moments * seats] in random order, those of other seats left out."""
-        cfg = self.config
-        if not self.own_seats:
-            return shuffled_minibatches(key, moments * seats, cfg.epochs, cfg.minibatches)
-        own = jnp.asarray(self.own_seats)
-        index = shuffled_minibatches(key, moments * len(own), cfg.epochs, cfg.minibatches)
-        return index // len(own) * seats + own[index % len(own)]
+    def per_seat(self, traj: Trajectory) -> Trajectory:
+        """The rollout with rewards from which each seat can learn by itself."""
+        if "shaped_reward" not in traj.info or not self.config.share_shaping:
+            return traj
+        shaped = traj.info["shaped_reward"]
+        shared = jnp.broadcast_to(shaped.sum(-1, keepdims=True), shaped.shape)
+        return traj.replace(info=traj.info | {"shaped_reward": shared})
+
+    def _minibatches(self, key: Key, samples: int) -> Array:
+        """Every sample once per epoch, in random order."""
+        return shuffled_minibatches(key, samples, self.config.epochs, self.config.minibatches)
 
     def _samples(
         self, state: LearnerState, traj: Trajectory, log_prob: Array, value: Array
@@ -260,7 +282,7 @@ class PPO:
             cfg.gamma,
             cfg.gae_lambda,
         )
-        own = traj.valid[..., None] & traj.extras.get("own", jnp.ones(traj.view.active.shape, bool))
+        played = jnp.broadcast_to(traj.valid[..., None], traj.view.active.shape)
         return Samples(
             seen=None,
             action=traj.action,
@@ -268,8 +290,8 @@ class PPO:
             value=value[:-1],
             advantage=advantage,
             target=advantage + value[:-1],
-            weight=(traj.view.active & own).astype(jnp.float32),
-            value_weight=own.astype(jnp.float32),
+            weight=(traj.view.active & played).astype(jnp.float32),
+            value_weight=played.astype(jnp.float32),
         )
 
     def _seen(self, view: View) -> Seen:
@@ -278,11 +300,19 @@ class PPO:
             x.reshape(-1, *x.shape[3:])
             for x in (view.obs, jnp.packbits(view.avail, axis=-1), view.task_id)
         )
+        everyone, seat = None, None
+        if isinstance(view.state, Everyone):
+            seat = view.state.seat.reshape(-1)
+            if view.state.obs is not None:  # partners have some of the seats
+                everyone = view.state.obs.reshape(-1, *obs.shape[1:])
         if self.changing_inputs is None:
-            return Seen(obs, avail, task_id)
-        inputs = ChangingInputs.of(obs, self.changing_inputs)
+            return Seen(obs, avail, task_id, everyone=everyone, seat=seat)
+        inputs = ChangingInputs.of(obs if everyone is None else everyone, self.changing_inputs)
         task = OneTask(task_id[0], inputs.columns, inputs.constant)
-        return Seen(inputs.values, avail, task_id, task=task)
+        if everyone is None:
+            return Seen(inputs.values, avail, task_id, task=task, seat=seat)
+        values = jnp.take(obs.reshape(len(obs), -1), inputs.columns, axis=1, mode="clip")
+        return Seen(values, avail, task_id, task=task, everyone=inputs.values, seat=seat)
 
     def _judge(self, params: Any, traj: Trajectory, seen: Seen) -> tuple[Array, Array]:
         """Log-probabilities [T, B, seats] and values [T + 1, B, seats] of a rollout.
@@ -295,7 +325,7 @@ class PPO:
             return traj.extras["log_prob"], jnp.concatenate([value, last[None]])
         end, shape = traj.last_view, traj.view.active.shape
         out = self._look(params, self._with_joint(seen, seen, jnp.arange(seen.task_id.size)))
-        joint = joint_view(end.obs, self.seats, len(self.policy.obs_shape))
+        joint = joint_view(end, self.seats, len(self.policy.obs_shape))
         after = self.policy.outputs(params, end.obs, end.task_id, end.avail, joint)
         assert out.value is not None
         assert after.value is not None
@@ -305,19 +335,25 @@ class PPO:
 
     def take(self, data: Samples, index: Array) -> Samples:
         """The samples of one minibatch."""
-        task, seen = data.seen.task, data.seen.replace(task=None)
+        task, seen = data.seen.task, data.seen.replace(task=None, everyone=None)
         rows = jax.tree.map(
             lambda x: jnp.take(x, index, axis=0, mode="clip"), data.replace(seen=seen)
         )
         return rows.replace(seen=self._with_joint(data.seen, rows.seen.replace(task=task), index))
 
     def _with_joint(self, everything: Seen, rows: Seen, index: Array) -> Seen:
-        """Add what the other seats saw at the moment of each sample, for a central critic."""
+        """Add what the critic is shown beside each sample: what all seats saw, or who was there."""
+        if self.policy.network.critic_ids and rows.seat is not None:
+            return rows.replace(joint=Joint(None, rows.seat), seat=None)
         if not self.seats:
             return rows
-        moments = everything.obs.reshape(len(everything.obs) // self.seats, -1)
-        together = jnp.take(moments, index // self.seats, axis=0, mode="clip")
-        return rows.replace(joint=Joint(together, index % self.seats))
+        obs, seat = everything.obs, index % self.seats
+        if everything.everyone is not None and rows.seat is not None:
+            obs, seat = everything.everyone, rows.seat
+        moments = obs.reshape(len(obs) // self.seats, -1)
+        own_seats = len(everything.obs) // len(moments)
+        together = jnp.take(moments, index // own_seats, axis=0, mode="clip")
+        return rows.replace(joint=Joint(together, seat), everyone=None, seat=None)
 
     def standalone(self, batch: Samples) -> Samples:
         """The batch with whole observations, to be kept and mixed with those of other tasks."""
@@ -326,7 +362,7 @@ class PPO:
             return batch
         shape = self.policy.obs_shape
         joint = seen.joint
-        if joint is not None:
+        if joint is not None and joint.obs is not None:
             inputs = task.joint_inputs(joint.obs, self.seats)
             joint = joint.replace(obs=inputs.whole((self.seats * math.prod(shape),)))
         whole = task.inputs(seen.obs).whole(shape)
@@ -387,7 +423,7 @@ class PPO:
         avail = allowed(seen.avail, self.policy.network.num_actions)
         if task is None:
             return self.policy.outputs(params, seen.obs, seen.task_id, avail, joint)
-        if joint is not None:
+        if joint is not None and joint.obs is not None:
             joint = joint.replace(obs=task.joint_inputs(joint.obs, self.seats))
         return self.policy.outputs(params, task.inputs(seen.obs), task.id, avail, joint)
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Key, LearnerState, Outputs, Trajectory
+from brigade.core import Array, Everyone, Key, LearnerState, Outputs, Trajectory
 from brigade.learners.ppo import PPO, Samples, allowed
 from brigade.nets import Joint, RecurrentPolicy
 
@@ -23,6 +23,10 @@ class Sequences(struct.PyTreeNode):
     first: Array
     carry: Any  # [sequences, size]: the memories before the first step
     joint: Joint | None = None
+    # For a central critic where partners have some of the seats: what all seats saw [environments,
+    # T, seats, ...], and which seat a sequence is of [sequences, T].
+    everyone: Array | None = None
+    seat: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -42,20 +46,32 @@ class RecurrentPPO(PPO):
         samples, (obs, avail, task_id, first) = jax.tree.map(by_sequence, (samples, shown))
         carry = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), traj.carry)
         seen = Sequences(obs, avail, task_id, first, carry)
-        index = self._minibatches(key, traj.valid.shape[1], view.active.shape[-1])
+        if isinstance(view.state, Everyone):
+            everyone, seat = jnp.moveaxis(view.state.obs, 0, 1), by_sequence(view.state.seat)
+            seen = seen.replace(everyone=everyone, seat=seat)
+        index = self._minibatches(key, len(obs))
         return state.replace(updates=state.updates + 1), samples.replace(seen=seen), index
 
     def take(self, data: Samples, index: Array) -> Samples:
         """The sequences of one minibatch."""
-        rows = jax.tree.map(lambda x: jnp.take(x, index, axis=0, mode="clip"), data)
+        everyone = data.seen.everyone
+        rows = jax.tree.map(
+            lambda x: jnp.take(x, index, axis=0, mode="clip"),
+            data.replace(seen=data.seen.replace(everyone=None)),
+        )
         if not self.seats:
             return rows
-        obs = data.seen.obs  # [environments * seats, T, ...]
-        num_envs, steps = len(obs) // self.seats, obs.shape[1]
-        together = obs.reshape(num_envs, self.seats, steps, -1).swapaxes(1, 2)
-        theirs = jnp.take(together.reshape(num_envs, steps, -1), index // self.seats, axis=0)
-        seat = jnp.broadcast_to((index % self.seats)[:, None], theirs.shape[:2])
-        return rows.replace(seen=rows.seen.replace(joint=Joint(theirs, seat)))
+        sequences, steps = data.seen.obs.shape[:2]
+        seat = jnp.broadcast_to((index % self.seats)[:, None], (len(index), steps))
+        if everyone is None:
+            obs = data.seen.obs.reshape(-1, self.seats, *data.seen.obs.shape[1:])
+            everyone = obs.swapaxes(1, 2)  # [environments, T, seats, ...]
+        else:
+            seat = rows.seen.seat
+        num_envs = len(everyone)
+        together = everyone.reshape(num_envs, steps, -1)
+        theirs = jnp.take(together, index // (sequences // num_envs), axis=0)
+        return rows.replace(seen=rows.seen.replace(joint=Joint(theirs, seat), seat=None))
 
     def standalone(self, batch: Samples) -> Samples:
         """Sequences stand alone already."""

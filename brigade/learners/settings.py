@@ -29,15 +29,16 @@ class IPPO:
         num_tasks: int,
         updates_per_task: int,
         changing_inputs: int | None = None,
+        critic_ids: int = 0,
     ) -> PPO:
         """The learner for an environment and the length of a stream."""
         if self.plays_alone and env.num_agents != 1:
             raise ValueError(
                 f"ppo plays alone and this environment seats {env.num_agents}; use ippo or mappo"
             )
-        network = self.network.build(env, num_tasks, self.central_critic)
+        network = self.network.build(env, num_tasks, self.central_critic, critic_ids)
         if network.memory != "none":
-            remembering = RecurrentPolicy(network, env.obs_shape, env.num_agents)
+            remembering = RecurrentPolicy(network, env.obs_shape)
             return RecurrentPPO(remembering, self.ppo, updates_per_task)
         kept = kept_inputs(changing_inputs, math.prod(env.obs_shape))
         if network.encoder != "mlp":

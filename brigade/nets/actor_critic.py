@@ -16,10 +16,10 @@ POLICY_GAIN, VALUE_GAIN = 0.01, 1.0
 
 
 class Joint(struct.PyTreeNode):
-    """What a central critic is shown beside the observation of one seat."""
+    """What a critic is shown that its actor is not."""
 
-    obs: Any  # [..., seats * observation], or ChangingInputs of such
-    seat: Array  # [...] int32: whose value is asked for
+    obs: Any  # [..., seats * observation], or ChangingInputs of such; None: what the actor sees
+    seat: Array  # [...] int32: whose value is asked for, or with whom it plays
 
 
 class ActorCritic(nn.Module):
@@ -40,6 +40,8 @@ class ActorCritic(nn.Module):
     memory: Literal["none", "gru"] = "none"
     memory_size: int = 128
     central_seats: int = 0  # the critic sees the observations of so many seats; 0: its own only
+    critic_ids: int = 0  # the critic is told which of so many it plays with; the actor is not
+    critic: bool = True  # False for a policy that only acts
     continuous: bool = False
     dtype: Any = jnp.float32  # of the arithmetic; parameters and outputs are float32
 
@@ -56,19 +58,24 @@ class ActorCritic(nn.Module):
         def head(size: int, gain: float) -> Head:
             return Head(size, gain, heads, at_heads, self.dtype)
 
+        # What a critic alone is told goes in with the number of the task, where the actor is told
+        # that: one one-hot of both.
+        told = (self.central_seats or self.critic_ids) * max(at_input, 1)
         if self.shared_trunk:
             self.trunk = trunk(at_input)
         else:
             self.actor_trunk = trunk(at_input)
-            # A central critic is told whom it judges, and of which task where the actor is told it.
-            judged = self.central_seats * max(at_input, 1)
-            self.critic_trunk = trunk(judged or at_input)
+            if self.critic:
+                self.critic_trunk = trunk(told or at_input)
         if self.memory == "gru" and self.shared_trunk:
             self.core = Memory(self.memory_size)
         elif self.memory == "gru":
-            self.actor_core, self.critic_core = Memory(self.memory_size), Memory(self.memory_size)
+            self.actor_core = Memory(self.memory_size)
+            if self.critic:
+                self.critic_core = Memory(self.memory_size)
         self.actor_head = head(self.num_actions, POLICY_GAIN)
-        self.critic_head = head(1, VALUE_GAIN)
+        if self.critic:
+            self.critic_head = head(1, VALUE_GAIN)
         if self.continuous:
             zeros = nn.initializers.zeros
             self.log_deviation = self.param("actor_log_deviation", zeros, (self.num_actions,))
@@ -94,7 +101,8 @@ class ActorCritic(nn.Module):
         actor, critic = self._features(obs, task_id, joint)
         if self.shared_trunk:
             actor, actor_carry = self.core(actor, carry[0], first)
-            return self._answer(actor, actor, task_id), (actor_carry, carry[1])
+            answer = self._answer(actor, actor if self.critic else None, task_id)
+            return answer, (actor_carry, carry[1])
         actor, actor_carry = self.actor_core(actor, carry[0], first)
         critic_carry = carry[1]
         if critic is not None:
@@ -110,16 +118,17 @@ class ActorCritic(nn.Module):
             batch = task_id.shape or obs.shape[:1]
         if self.shared_trunk:
             features = self.trunk(obs, task_id, batch)
-            return features, features
+            return features, features if self.critic else None
         actor = self.actor_trunk(obs, task_id, batch)
-        if not self.central_seats:
-            return actor, self.critic_trunk(obs, task_id, batch)
-        if joint is None:
+        told = self.central_seats or self.critic_ids
+        if not self.critic or (told and joint is None):
             return actor, None
+        if joint is None:
+            return actor, self.critic_trunk(obs, task_id, batch)
         whose = joint.seat
         if self.task_one_hot == "input":
-            whose = whose + self.central_seats * task_id
-        return actor, self.critic_trunk(joint.obs, whose, batch)
+            whose = whose + told * task_id
+        return actor, self.critic_trunk(obs if joint.obs is None else joint.obs, whose, batch)
 
     def _answer(self, actor: Array, critic: Array | None, task_id: Array) -> Outputs:
         logits = self.actor_head(actor, task_id).astype(jnp.float32)
@@ -179,9 +188,9 @@ class Head(nn.Module):
         return jnp.take_along_axis(slices, head[..., None, None], axis=-2)[..., 0, :]
 
 
-def no_memory(batch: tuple[int, ...], size: int) -> tuple[Array, Array]:
-    """Empty memories of an actor and a critic."""
-    return jnp.zeros((*batch, size)), jnp.zeros((*batch, size))
+def no_memory(batch: tuple[int, ...], size: int, critic: bool = True) -> tuple[Array, Array]:
+    """Empty memories of an actor and, if there is one, a critic."""
+    return jnp.zeros((*batch, size)), jnp.zeros((*batch, size if critic else 0))
 
 
 __all__ = ["ActorCritic", "Head", "Joint", "Memory", "no_memory"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Key, Outputs, View
+from brigade.core import Array, Everyone, Key, Outputs, View
 from brigade.nets.actor_critic import ActorCritic, Joint, no_memory
 from brigade.nets.distributions import Categorical, Distribution, Gaussian
 from brigade.nets.inputs import ChangingInputs
@@ -22,6 +25,16 @@ class ActorCriticPolicy:
 
     network: ActorCritic
     obs_shape: tuple[int, ...]
+    task: int | None = None  # acts as it does on this task, whatever the view says
+
+    @property
+    def sees_everyone(self) -> bool:
+        """Whether its critic is shown the observations of all seats."""
+        return bool(self.network.central_seats)
+
+    def task_id(self, view: View) -> Array:
+        """Which task to act for."""
+        return view.task_id if self.task is None else jnp.full_like(view.task_id, self.task)
 
     @property
     def distribution(self) -> type[Distribution]:
@@ -35,6 +48,8 @@ class ActorCriticPolicy:
         return self.network.init(key, obs, one, self._blank_joint(one))["params"]
 
     def _blank_joint(self, seat: Array) -> Joint | None:
+        if self.network.critic_ids:
+            return Joint(None, seat)
         if not self.network.central_seats:
             return None
         shape = (*seat.shape, self.network.central_seats, *self.obs_shape)
@@ -60,7 +75,7 @@ class ActorCriticPolicy:
         self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Any, dict[str, Array]]:
         """One action per seat."""
-        out = self.outputs(params, view.obs, view.task_id, view.avail)
+        out = self.outputs(params, view.obs, self.task_id(view), view.avail)
         return self.choose(out.logits, key, greedy), carry, {}
 
     def choose(self, answer: Array, key: Key, greedy: bool) -> Array:
@@ -74,13 +89,11 @@ class ActorCriticPolicy:
 class RecurrentPolicy(ActorCriticPolicy):
     """A policy that remembers. It records what it thought, since its memory is not kept."""
 
-    num_agents: int
-
     def init(self, key: Key) -> Any:
         """Fresh parameters."""
         one = jnp.zeros((1, 1), jnp.int32)
         obs = jnp.zeros((1, 1, *self.obs_shape), jnp.uint8)
-        carry = no_memory((1,), self.network.memory_size)
+        carry = self.initial_carry((1,))
         joint = self._blank_joint(one)
         variables = self.network.init(
             key, obs, one, one == 0, carry, joint, method=ActorCritic.remember
@@ -89,7 +102,7 @@ class RecurrentPolicy(ActorCriticPolicy):
 
     def initial_carry(self, batch: tuple[int, ...]) -> Any:
         """An empty memory for every seat."""
-        return no_memory((*batch, self.num_agents), self.network.memory_size)
+        return no_memory(batch, self.network.memory_size, self.network.critic)
 
     def recall(
         self,
@@ -118,28 +131,67 @@ class RecurrentPolicy(ActorCriticPolicy):
         self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Any, dict[str, Array]]:
         """One action per seat, with what a learner needs to know of it."""
-        joint = joint_view(view.obs[None], self.network.central_seats, len(self.obs_shape))
+        now = jax.tree.map(lambda x: x[None], view)
+        joint = joint_view(now, self.network.central_seats, len(self.obs_shape))
         out, carry = self.recall(
-            params,
-            view.obs[None],
-            view.task_id[None],
-            view.avail[None],
-            view.first[None],
-            carry,
-            joint,
+            params, now.obs, self.task_id(now), now.avail, now.first, carry, joint
         )
         answer = out.logits[0]
         action = self.choose(answer, key, greedy)
-        assert out.value is not None
-        extras = {"log_prob": self.distribution.log_prob(answer, action), "value": out.value[0]}
+        extras = {"log_prob": self.distribution.log_prob(answer, action)}
+        if out.value is not None:  # a partner is not shown what its central critic would need
+            extras["value"] = out.value[0]
         return action, carry, extras
 
 
-def joint_view(obs: Array, seats: int, obs_dims: int) -> Joint | None:
-    """What a central critic sees of observations [..., seats, *observation]; None without one."""
+def joint_view(view: View, seats: int, obs_dims: int) -> Joint | None:
+    """What a central critic of so many seats sees, leaves [..., own seats, ...]; None without.
+
+    The seats are all in the view, or `view.state` has what everyone sees.
+    """
+    if isinstance(view.state, Everyone) and view.state.obs is None:
+        return Joint(None, view.state.seat)
     if not seats:
         return None
-    batch = obs.shape[: obs.ndim - obs_dims]
-    flat = obs.reshape(*batch[:-1], 1, -1)
-    everything = jnp.broadcast_to(flat, (*batch, flat.shape[-1]))
-    return Joint(everything, jnp.broadcast_to(jnp.arange(seats), batch))
+    obs, seat = view.obs, jnp.broadcast_to(jnp.arange(view.active.shape[-1]), view.active.shape)
+    if isinstance(view.state, Everyone):
+        obs, seat = view.state.obs, view.state.seat
+    front = obs.shape[: obs.ndim - obs_dims]
+    if front[-1] != seats:
+        return None
+    flat = obs.reshape(*front[:-1], 1, -1)
+    return Joint(jnp.broadcast_to(flat, (*seat.shape, flat.shape[-1])), seat)
+
+
+def make_policy(settings: Mapping[str, Any]) -> ActorCriticPolicy:
+    """The policy that `settings_of` describes; in bfloat16 only where that is fast."""
+    network = dict(settings["network"])
+    dtype = network.pop("dtype")
+    if dtype not in ("float32", "bfloat16"):
+        raise ValueError(f"dtype is {dtype!r}; use float32 or bfloat16")
+    low = dtype == "bfloat16" and jax.default_backend() != "cpu"
+    network["hidden"] = tuple(network["hidden"])
+    shape = tuple(int(n) for n in settings["obs_shape"])
+    made = ActorCritic(**network, dtype=jnp.bfloat16 if low else jnp.float32)
+    kind = RecurrentPolicy if made.memory != "none" else ActorCriticPolicy
+    return kind(made, shape, settings["task"])
+
+
+def settings_of(policy: ActorCriticPolicy) -> dict[str, Any]:
+    """Plain values that make the policy again; for one that only acts."""
+    network = {
+        field.name: getattr(policy.network, field.name)
+        for field in dataclasses.fields(policy.network)
+        if field.name not in ("parent", "name")
+    }
+    network |= {"dtype": jnp.dtype(policy.network.dtype).name, "hidden": list(network["hidden"])}
+    return {"network": network, "obs_shape": list(policy.obs_shape), "task": policy.task}
+
+
+def actor_of(
+    policy: ActorCriticPolicy, params: Any, task: int | None
+) -> tuple[ActorCriticPolicy, Any]:
+    """The policy without its critic, acting as on one task."""
+    network = policy.network.clone(critic=False, central_seats=0, critic_ids=0)
+    acting = {name: part for name, part in params.items() if not name.startswith("critic_")}
+    return type(policy)(network, policy.obs_shape, task), acting

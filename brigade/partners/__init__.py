@@ -1,6 +1,5 @@
-"""Partners: policies that are not being trained, and how they take a seat."""
+"""Partners: policies that are not being trained, by name, by script or from a file."""
 
 from brigade.partners.scripted import Random, Stay
-from brigade.partners.seats import SeatedPolicy
 
-__all__ = ["Random", "SeatedPolicy", "Stay"]
+__all__ = ["Random", "Stay"]

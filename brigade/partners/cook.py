@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Key, View
+from brigade.core import Array, Environment, Key, View
+from brigade.envs.overcooked import Overcooked
 from brigade.envs.overcooked.observe import SHARED_CHANNELS
 from brigade.envs.overcooked.things import INTERACT, STAY
 
@@ -53,7 +54,7 @@ class Cook:
     time: two who want the same tile, or make way for each other in step, would do so for ever.
     """
 
-    num_agents: int = 2
+    always_samples: ClassVar[bool] = True
 
     def init(self, key: Key) -> Habits:
         """The habits of one who does it all, and does it reliably."""
@@ -61,8 +62,7 @@ class Cook:
 
     def initial_carry(self, batch: tuple[int, ...]) -> Errand:
         """Empty hands."""
-        shape = (*batch, self.num_agents)
-        zeros = jnp.zeros(shape, jnp.int32)
+        zeros = jnp.zeros(batch, jnp.int32)
         return Errand(zeros, zeros, zeros == 1)
 
     def act(
@@ -84,34 +84,31 @@ class Cook:
 
 
 @dataclass(frozen=True)
-class Planner:
-    """A cook whose habits are settings instead of parameters."""
+class Planner(Cook):
+    """A cook with settled habits."""
 
     drops: float = 0.1
     """How likely it leaves an onion or a plate on a counter."""
-    num_agents: int = 2
 
     cooks: ClassVar[bool] = True
     serves: ClassVar[bool] = True
 
-    @property
-    def habits(self) -> Habits:
-        """What it does."""
+    def init(self, key: Key) -> Habits:
+        """Its habits."""
         return Habits.of(self.cooks, self.serves, self.drops)
 
-    def init(self, key: Key) -> tuple[()]:
-        """No parameters."""
-        return ()
+    @classmethod
+    def for_game(cls, env: Environment) -> Planner:
+        """Cooks work in kitchens that are seen in full."""
+        if not isinstance(env, Overcooked) or env.view != "full":
+            raise ValueError(
+                "cooks that plan need Overcooked with the full view; choose another partner"
+            )
+        return cls()
 
-    def initial_carry(self, batch: tuple[int, ...]) -> Errand:
-        """Empty hands."""
-        return Cook(self.num_agents).initial_carry(batch)
-
-    def act(
-        self, params: tuple[()], carry: Errand, view: View, key: Key, greedy: bool = False
-    ) -> tuple[Array, Errand, dict[str, Array]]:
-        """One action per seat."""
-        return Cook(self.num_agents).act(self.habits, carry, view, key)
+    def member(self) -> tuple[Cook, Habits]:
+        """The program that all cooks share, and what makes this one."""
+        return Cook(), Habits.of(self.cooks, self.serves, self.drops)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from matplotlib.ticker import MaxNLocator
 
 from brigade.metrics.result import Floats
 from brigade.metrics.stats import mean_and_interval
-from brigade.report.measure import Estimate, Summary
 from brigade.report.read import RunData
 from brigade.report.style import INK, LINE, SHADE, series, themed
+from brigade.report.summary import Estimate, Summary
 
 INCHES = (3.7, 2.2)  # small, so that letters stay readable when the page is as wide as a phone
 MOST_INTERVALS = 40  # among bars; more would hide them
@@ -98,7 +98,7 @@ def transfer_curve(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str
     known = [
         (index, run)
         for index, (run, numbers) in enumerate(zip(runs, summaries, strict=True))
-        if numbers.area_gained
+        if numbers.values.get("area_gained")
     ]
     if not known:
         return None
@@ -154,18 +154,18 @@ def dormant_curve(runs: Sequence[RunData]) -> str | None:
 
 def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
     """Forgetting of every task; None when no task has an afterlife yet."""
-    if not any(numbers.forgetting for numbers in summaries):
+    if not any(numbers.values.get("forgetting") for numbers in summaries):
         return None
 
     def paint(axes: Axes) -> None:
         width = 0.8 / len(summaries)
-        room = len(summaries) * len(summaries[0].tasks) <= MOST_INTERVALS
+        room = len(summaries) * len(summaries[0].task_names) <= MOST_INTERVALS
         for index, numbers in enumerate(summaries):
             shift = (index - (len(summaries) - 1) / 2) * width
-            for place, task in enumerate(numbers.tasks, start=1):
-                if task.forgetting:
-                    _bar(axes, place + shift, width, task.forgetting, series(index)[0], room)
-        places = max(len(numbers.tasks) for numbers in summaries) - 1
+            for place, lost in enumerate(numbers.by_task.get("forgetting", ()), start=1):
+                if lost:
+                    _bar(axes, place + shift, width, lost, series(index)[0], room)
+        places = max(len(numbers.task_names) for numbers in summaries) - 1
         axes.set_xlim(0.4, places + 0.6)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.set_ylim(0, min(1.5, max(1.05, axes.get_ylim()[1])))  # wider intervals are cut off
@@ -179,9 +179,10 @@ def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
     Learning is the area gained over training alone where it is known of all, else the score after
     own training.
     """
-    transfer = all(numbers.area_gained for numbers in summaries)
+    transfer = all(numbers.values.get("area_gained") for numbers in summaries)
+    learning = "area_gained" if transfer else "after_training"
     points = [
-        (index, numbers.area_gained if transfer else numbers.learned, numbers.forgetting)
+        (index, numbers.values.get(learning), numbers.values.get("forgetting"))
         for index, numbers in enumerate(summaries)
     ]
     known = [(index, x, lost) for index, x, lost in points if x and lost]

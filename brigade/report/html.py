@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from brigade.report import curves, page, plasticity, together
+from brigade.report import coordination, curves, page, plasticity
 from brigade.report.command import command, flatten
-from brigade.report.measure import Estimate, Summary, summary
 from brigade.report.read import RunData
 from brigade.report.style import series, themed
+from brigade.report.summary import Estimate, Summary, summary, sure
 from brigade.report.tables import (
     comparison,
     count,
     explanations,
     labels,
     one_benchmark,
+    partner_headings,
+    partner_rows,
     plan,
     task_headings,
     task_rows,
@@ -24,38 +26,15 @@ from brigade.report.tables import (
 from brigade.runs.folder import write_atomically
 
 FEW = 12  # plots or pictures; more are folded away
-DEFINITIONS = (
-    (
-        "Score",
-        "What an episode earned on the benchmark's own scale; in a kitchen, 1 is what one good "
-        "cook could serve alone. Scores are means over partners and episodes.",
-    ),
-    (
-        "After training",
-        "The score of a task at the last evaluation of its own training.",
-    ),
-    (
-        "Average score (MEAL, equation 1)",
-        "The sum of all tasks' scores at the last evaluation, divided by the number of tasks.",
-    ),
-    (
-        "Forgetting (MEAL, equation 2)",
-        "For every task but the last: (score after training − score later) ÷ score after training, "
-        "a gain counting as 0, averaged over all later evaluations with weights that fade from 1 "
-        "to e⁻² towards the end of the run; then the mean over tasks. 0: all was kept, 1: all was "
-        "lost.",
-    ),
-    (
-        "Forward transfer (MEAL, equation 3)",
-        "For every task: (mean score while it was trained − mean score when it is trained alone) ÷ "
-        "(1 − mean score when it is trained alone); then the mean over tasks. It needs "
-        "single-task baselines.",
-    ),
-    (
-        "±",
-        "Half of the 95 % confidence interval of the mean over seeds (Student's t). Every metric "
-        "is computed for each seed first.",
-    ),
+SCORE = (
+    "Score",
+    "What an episode earned on the benchmark's own scale; in a kitchen, 1 is what one good "
+    "cook could serve alone. Scores are means over partners, seats and episodes.",
+)
+INTERVAL = (
+    "±",
+    "Half of the 95 % confidence interval of the mean over seeds (Student's t). Every metric "
+    "is computed for each seed first.",
 )
 
 
@@ -68,12 +47,13 @@ def write_report(runs: Sequence[RunData], folder: Path) -> Path:
         _head(runs, summaries),
         _headline(runs, summaries),
         _by_task(runs, summaries),
+        _by_partner(runs),
         _together(runs),
         _plasticity(runs),
         _over_the_run(runs, summaries),
         _task_curves(runs),
         *_pictures(runs),
-        page.section("What the numbers mean", page.definitions(DEFINITIONS)),
+        page.section("What the numbers mean", page.definitions(_definitions(summaries))),
         _again(runs),
         page.tag("footer", f"Written by Brigade from {_folders(runs)}.", "soft"),
     ]
@@ -121,62 +101,81 @@ def _headline(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
         columns |= comparison(runs, summaries)
         names, rows = list(columns).index("seeds"), zip(*columns.values(), strict=True)
         return page.section("Side by side", page.table(list(columns), rows, names), small)
-    cards = [_card(*entry) for entry in _numbers(summaries[0]) if entry[1]]
+    (numbers,) = summaries
+    cards = [
+        _card(numbers.measures[name].title.capitalize(), value, numbers.measures[name].short)
+        for name, value in numbers.values.items()
+        if value is not None
+    ]
     return page.box("div", "\n".join(cards), "cards") + small
 
 
-def _numbers(numbers: Summary) -> list[tuple[str, Estimate | None, str]]:
-    every = "over all tasks, at the end" if numbers.finished else "over all tasks, so far"
-    return [
-        ("Average score", numbers.average_score, every),
-        ("Forgetting", numbers.forgetting, "0: all was kept, 1: all was lost"),
-        ("After training", numbers.learned, "score when a task's own training ended"),
-        ("Forward transfer", numbers.forward_transfer, "0: like training alone, 1: perfect"),
-        ("Area gained", numbers.area_gained, "mean score while learning, less that of alone"),
-    ]
+def _definitions(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+    """What the measures of all runs mean."""
+    measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
+    meant = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
+    return [SCORE, *meant, INTERVAL]
 
 
-def _card(title: str, estimate: Estimate | None, text: str) -> str:
+def _card(title: str, estimate: Estimate, text: str) -> str:
     number, _, after = str(estimate).partition(" ")
     return page.card(title, number, after, text)
 
 
 def _by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     tables = [
-        page.table(task_headings(numbers), task_rows(numbers), names=2, total=True)
-        for numbers in summaries
+        (label, page.table(task_headings(numbers), task_rows(numbers), names=2, total=True))
+        for label, numbers in zip(labels(runs), summaries, strict=True)
+        if numbers.by_task
     ]
-    if len(runs) > 1:
-        tables = [page.details(*entry) for entry in zip(labels(runs), tables, strict=True)]
-    return page.section("Task by task", *tables)
+    return page.section("Task by task", *_shown(tables, len(runs) > 1))
+
+
+def _by_partner(runs: Sequence[RunData]) -> str:
+    """Scores by partner and seat, where there were several."""
+    tables = [
+        (label, page.table(partner_headings(run), partner_rows(run), names=1))
+        for label, run in zip(labels(runs), runs, strict=True)
+        if partner_rows(run)
+    ]
+    if not tables:
+        return ""
+    text = "At the last evaluation, mean over tasks and episodes."
+    return page.section("With whom, on which seat", _soft(text), *_shown(tables, len(runs) > 1))
+
+
+def _shown(tables: Sequence[tuple[str, str]], folded: bool) -> list[str]:
+    """Tables of one run in sight, those of several on demand."""
+    return [page.details(*entry) if folded else entry[1] for entry in tables]
 
 
 def _together(runs: Sequence[RunData]) -> str:
     """How the seats share their work, where that is known."""
-    known = [(label, together.rows(run)) for label, run in zip(labels(runs), runs, strict=True)]
+    known = [(label, coordination.rows(run)) for label, run in zip(labels(runs), runs, strict=True)]
     tables = [
-        (label, page.table(together.HEADINGS, rows, names=1, total=True))
+        (label, page.table(coordination.HEADINGS, rows, names=1, total=True))
         for label, rows in known
         if rows
     ]
     if not tables:
         return ""
-    shown = [table for _, table in tables]
-    if len(runs) > 1:
-        shown = [page.details(*entry) for entry in tables]
     text = (
         "At the last evaluation, mean over episodes, then tasks. Deliveries: each seat's share. "
         "Idle: share of steps spent standing still, walking into things or reaching for nothing; "
         "pressing on a pot that is not ready counts as work. "
         "Role collapse: 0 when all do equally much, 1 when one does it all."
     )
-    return page.section("Working together", _soft(text), *shown)
+    return page.section("Working together", _soft(text), *_shown(tables, len(runs) > 1))
 
 
 def _plasticity(runs: Sequence[RunData]) -> str:
     """What repeated sequences tell of learning on."""
-    found = [plasticity.row(run, label) for label, run in zip(labels(runs), runs, strict=True)]
-    cells = [[str(cell) if cell else "-" for cell in row] for row in found if row]
+    found = [(label, plasticity.row(run)) for label, run in zip(labels(runs), runs, strict=True)]
+    cells = [
+        [label, *("-" if values is None else str(sure(values)) for values in row)]
+        for label, row in found
+        if row
+    ]
     if not cells:
         return ""
     text = (

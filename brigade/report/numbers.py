@@ -10,17 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from brigade.report.measure import Estimate, summary
 from brigade.report.read import RunData
+from brigade.report.summary import Estimate, Summary, summary
 from brigade.runs.folder import write_atomically
 
 SCORES = ("run", "seed", "task", "task_name", "steps", "score", "return")
-ESTIMATES = [
-    f"{name}{end}"
-    for name in ("after_training", "final", "forgetting", "forward_transfer", "area_gained")
-    for end in ("", "_half_width")
-]
-SUMMARY = ("run", "benchmark", "method", "seeds", "task", "task_name", *ESTIMATES)
+SUMMARY = ("run", "benchmark", "method", "seeds", "task", "task_name")
 
 
 def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
@@ -28,7 +23,11 @@ def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     scores, totals = folder / "scores.csv", folder / "summary.csv"
     write_atomically(scores, _csv(SCORES, _score_rows(runs)))
-    write_atomically(totals, _csv(SUMMARY, _summary_rows(runs)))
+    summaries = [summary(run) for run in runs]
+    measures = list(dict.fromkeys(name for numbers in summaries for name in numbers.measures))
+    estimates = [f"{name}{end}" for name in measures for end in ("", "_half_width")]
+    rows = _summary_rows(runs, summaries, measures)
+    write_atomically(totals, _csv((*SUMMARY, *estimates), rows))
     return [scores, totals]
 
 
@@ -54,17 +53,16 @@ def _score_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
             yield (*where, float(score), float(returned))
 
 
-def _summary_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
+def _summary_rows(
+    runs: Sequence[RunData], summaries: Sequence[Summary], measures: Sequence[str]
+) -> Iterator[Sequence[Any]]:
     """A row per task, then the run's own with `all` for a task."""
-    for label, run in zip(_names(runs), runs, strict=True):
-        numbers = summary(run)
+    for label, numbers in zip(_names(runs), summaries, strict=True):
         who = (label, numbers.benchmark, numbers.method, numbers.seeds)
-        for place, task in enumerate(numbers.tasks, start=1):
-            cells = (task.after_training, task.final, task.forgetting, None, None)
-            yield (*who, place, task.name, *_cells(cells))
-        total = (numbers.learned, numbers.average_score, numbers.forgetting)
-        transfer = (numbers.forward_transfer, numbers.area_gained)
-        yield (*who, "all", "", *_cells((*total, *transfer)))
+        for place, task in enumerate(numbers.task_names):
+            told = [numbers.by_task.get(name) for name in measures]
+            yield (*who, place + 1, task, *_cells(row[place] if row else None for row in told))
+        yield (*who, "all", "", *_cells(numbers.values.get(name) for name in measures))
 
 
 def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float | str]:

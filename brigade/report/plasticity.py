@@ -9,51 +9,50 @@ import numpy as np
 
 from brigade.metrics import plasticity
 from brigade.metrics.result import Floats
-from brigade.report.measure import Estimate, sure
 from brigade.report.read import RunData
 
 HEADINGS = ("", "AUC-loss", "final ratio", "raw AUC ratio", "dormant")
 SMOOTHING = 0.05  # width of the Gaussian, as a share of a repetition; the paper names none
 
 
-def auc_loss(run: RunData) -> Estimate | None:
+def auc_loss(run: RunData) -> Floats | None:
     """MEAL eq. 4, mean over tasks; 0 for a sequence that is not repeated, as the paper has it."""
     return _over_tasks(run, lambda r: plasticity.auc_loss(r, _width(r)).value, alone=0.0)
 
 
-def final_performance_ratio(run: RunData) -> Estimate | None:
+def final_performance_ratio(run: RunData) -> Floats | None:
     """MEAL eq. 5, mean over tasks; likewise 1."""
     return _over_tasks(
         run, lambda r: plasticity.final_performance_ratio(r, _width(r)).value, alone=1.0
     )
 
 
-def raw_auc_ratio(run: RunData) -> Estimate | None:
+def raw_auc_ratio(run: RunData) -> Floats | None:
     """MEAL eq. 6, mean over tasks, not smoothed; likewise 1."""
     return _over_tasks(run, lambda r: plasticity.raw_auc_ratio(r).value, alone=1.0)
 
 
-def dormant(run: RunData) -> Estimate | None:
+def dormant(run: RunData) -> Floats | None:
     """Share of dormant units of the policy, mean over training."""
     _, shares = run.logged("dormant")
-    return sure(shares.mean(0)) if len(shares) else None
+    return np.asarray(shares.mean(0)) if len(shares) else None
 
 
-def row(run: RunData, label: str) -> list[Estimate | str | None]:
+def row(run: RunData) -> list[Floats | None]:
     """The four for a table; empty for a sequence that was not repeated."""
     if run.repetitions == 1 or not len(run.logged("score")[0]):
         return []
-    return [label, auc_loss(run), final_performance_ratio(run), raw_auc_ratio(run), dormant(run)]
+    return [auc_loss(run), final_performance_ratio(run), raw_auc_ratio(run), dormant(run)]
 
 
 def _width(reward: Floats) -> float:
     return SMOOTHING * reward.shape[1]
 
 
-def _over_tasks(run: RunData, metric: Callable[[Floats], float], alone: float) -> Estimate | None:
+def _over_tasks(run: RunData, metric: Callable[[Floats], float], alone: float) -> Floats | None:
     """A metric of the training scores [repetition, update] of every task, then the mean."""
     if run.repetitions == 1:
-        return sure(np.full(len(run.seeds), alone))
+        return np.full(len(run.seeds), alone)
     _, score = run.logged("score")  # [update, seed]
     visits = run.repetitions * len(run.task_names)
     if len(score) < max(2 * visits, len(run.log)) or len(score) % visits:
@@ -63,7 +62,7 @@ def _over_tasks(run: RunData, metric: Callable[[Floats], float], alone: float) -
         _known_mean([metric(trace[..., s]) for trace in per_task.swapaxes(0, 1)])
         for s in range(len(run.seeds))
     ]
-    return sure(np.array(values))
+    return np.array(values)
 
 
 def _known_mean(values: Sequence[float]) -> float:

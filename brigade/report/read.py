@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from brigade.metrics.record import EVENT_AXES, SCORE_AXES, axes_name, with_all_axes
 from brigade.metrics.result import Floats
 from brigade.runs.folder import FORMAT, RunFolderError, read_npz
 
@@ -35,6 +36,7 @@ class RunData:
     log: tuple[LogRow, ...]  # by steps, one row per update
     pictures: Mapping[tuple[int, int], bytes]  # by seed and task (from 1), PNG
     version: str = ""  # of the Brigade that wrote it
+    measures: tuple[str, ...] = ()  # what its benchmark is about; empty in older runs
 
     @property
     def name(self) -> str:
@@ -79,15 +81,33 @@ class RunData:
         """How often the sequence was gone through."""
         return int(self.arrays.get("repetitions", 1))
 
+    @property
+    def partner_names(self) -> list[str]:
+        """Whom the learner met in evaluations."""
+        return [str(name) for name in self.arrays["partner_names"]]
+
+    @property
+    def seat_names(self) -> list[str]:
+        """Where it sat: numbers of seats, or all."""
+        return [str(name) for name in self.arrays["seat_names"]]
+
+    def mean(self, name: str, *axes: str) -> Floats:
+        """What was recorded under a name, with these axes in this order; means over the others."""
+        values, there = self.arrays[name], self.arrays[axes_name(name)].tolist()
+        others = tuple(place for place, axis in enumerate(there) if axis not in axes)
+        kept = [axis for axis in there if axis in axes]
+        means = values.mean(axis=others, dtype=np.float64)
+        return np.asarray(means.transpose([kept.index(axis) for axis in axes]))
+
     @cached_property
     def score(self) -> Floats:
-        """Means over partners and episodes, [eval, task, seed]."""
-        return np.asarray(self.arrays["score"].mean(axis=(2, 4), dtype=np.float64))
+        """Means over partners, seats and episodes, [eval, task, seed]."""
+        return self.mean("score", "eval", "task", "seed")
 
     @cached_property
     def returns(self) -> Floats:
         """Likewise."""
-        return np.asarray(self.arrays["returns"].mean(axis=(2, 4), dtype=np.float64))
+        return self.mean("returns", "eval", "task", "seed")
 
     def setting(self, name: str) -> str:
         """A value of the config as text; empty when it is not there."""
@@ -116,13 +136,15 @@ def read_run(path: str | Path) -> RunData:
     folder = Path(path)
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is not a folder")
-    version, config = _read_config(folder / "config.json")
+    content = _read_config(folder / "config.json")
     arrays = _read_arrays(folder)
-    log = _read_log(folder / "log.jsonl")
-    return RunData(folder, config, arrays, log, _read_pictures(folder / "pictures"), version)
+    log, pictures = _read_log(folder / "log.jsonl"), _read_pictures(folder / "pictures")
+    version, named = str(content.get("brigade", "")), content.get("measures", [])
+    measures = tuple(map(str, named)) if isinstance(named, list) else ()
+    return RunData(folder, content["config"], arrays, log, pictures, version, measures)
 
 
-def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
+def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RunFolderError(f"{path.parent} is not a run folder: it has no {path.name}")
     try:
@@ -137,7 +159,7 @@ def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
             f"{path.parent} was written by a newer Brigade "
             f"(format {number}, this one reads {FORMAT})"
         )
-    return str(content.get("brigade", "")), content["config"]
+    return content
 
 
 def _read_arrays(folder: Path) -> dict[str, npt.NDArray[Any]]:
@@ -148,6 +170,10 @@ def _read_arrays(folder: Path) -> dict[str, npt.NDArray[Any]]:
     if (folder / "baselines.npz").is_file():
         arrays |= read_npz(folder / "baselines.npz")
     problem = _problem(arrays)
+    if problem:
+        raise RunFolderError(f"{path}: {problem}")
+    arrays = with_all_axes(arrays)
+    problem = _axes_problem(arrays)
     if problem:
         raise RunFolderError(f"{path}: {problem}")
     return arrays
@@ -165,28 +191,46 @@ def _problem(arrays: Arrays) -> str:
     if any(len(shape) != 1 for shape in counts) or counts[3] != counts[1]:
         return "steps, task_ends, task_names and seeds must be lists, with one name per task end"
     shape = arrays["score"].shape
-    if len(shape) != 5 or shape[:2] + shape[3:4] != counts[0] + counts[1] + counts[2]:
-        return f"score must be [eval, task, partner, seed, episode], got shape {shape}"
     if arrays["returns"].shape != shape:
         return f"returns must have the shape of score {shape}, got {arrays['returns'].shape}"
-    if "events" in arrays and not _events_fit(arrays, shape):
-        return "events must be [eval, task, seed, seat, kind], with a name per kind and a horizon"
     if 0 in shape:
-        return "holds no evaluation yet" if shape[0] == 0 else f"score is empty: shape {shape}"
-    return (
-        ""
-        if _rises(arrays["steps"], 0) and _rises(arrays["task_ends"], 1)
-        else ("steps and task_ends must rise from the start of the run")
-    )
+        return "holds no evaluation yet" if shape[:1] == (0,) else f"score is empty: shape {shape}"
+    if len(shape) < 5:
+        return f"score must be [eval, task, partner, seat, seed, episode], got shape {shape}"
+    rises = _rises(arrays["steps"], 0) and _rises(arrays["task_ends"], 1)
+    return "" if rises else "steps and task_ends must rise from the start of the run"
 
 
-def _events_fit(arrays: Arrays, shape: tuple[int, ...]) -> bool:
-    events, names, horizon = (arrays.get(name) for name in ("events", "event_names", "horizon"))
-    if events is None or names is None or horizon is None or events.dtype.kind != "f":
-        return False
-    front = (*shape[:2], shape[3])
-    fits = events.ndim == 5 and events.shape[:3] == front and names.shape == events.shape[4:]
-    return bool(fits and horizon.shape == () and horizon.dtype.kind in "iu" and horizon > 0)
+def _axes_problem(arrays: Arrays) -> str:
+    """The same of the axes: every array has those it names, as long as what they count."""
+    counts = {
+        "eval": arrays["steps"].shape,
+        "task": arrays["task_ends"].shape,
+        "seed": arrays["seeds"].shape,
+        "partner": arrays["partner_names"].shape,
+        "seat": arrays["seat_names"].shape,
+        "kind": arrays["event_names"].shape if "event_names" in arrays else None,
+    }
+    wanted = {"score": ("eval", *SCORE_AXES), "events": ("eval", *EVENT_AXES)}
+    for name, needed in wanted.items():
+        if name not in arrays:
+            continue
+        axes, shape = arrays.get(axes_name(name), np.array([])).tolist(), arrays[name].shape
+        if not set(needed) <= set(axes) or len(axes) != len(shape):
+            return f"{name} must be [{', '.join(needed)}], got shape {shape}"
+        for axis, length in zip(axes, shape, strict=True):
+            if counts.get(axis, (length,)) != (length,):
+                return f"{name} has {length} on its axis {axis}, which does not fit the names"
+    horizon = arrays.get("horizon")
+    if "events" in arrays and (
+        arrays["events"].dtype.kind != "f"
+        or horizon is None
+        or horizon.shape != ()
+        or horizon.dtype.kind not in "iu"
+        or horizon < 1
+    ):
+        return "events need numbers, a name per kind and a horizon"
+    return ""
 
 
 def _rises(values: npt.NDArray[Any], least: int) -> bool:

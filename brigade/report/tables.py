@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from brigade.report.measure import Estimate, Summary, summary
 from brigade.report.read import RunData
+from brigade.report.summary import Estimate, Summary, summary, sure
 
 
 def labels(runs: Sequence[RunData]) -> list[str]:
@@ -34,17 +34,27 @@ def show(estimate: Estimate | None) -> str:
 
 def task_headings(numbers: Summary) -> list[str]:
     """The heads of the columns of `task_rows`."""
-    return ["", "task", "after training", "at the end" if numbers.finished else "now", "forgetting"]
+    heads = [
+        numbers.measures[name].task_title or numbers.measures[name].title for name in _told(numbers)
+    ]
+    now = [head if numbers.finished else head.replace("at the end", "now") for head in heads]
+    return ["", "task", *now]
 
 
 def task_rows(numbers: Summary) -> list[list[str]]:
     """A row per task, then the averages."""
+    told = _told(numbers)
     rows = [
-        [str(number), task.name, *map(show, (task.after_training, task.final, task.forgetting))]
-        for number, task in enumerate(numbers.tasks, start=1)
+        [str(place + 1), task, *(show(numbers.by_task[name][place]) for name in told)]
+        for place, task in enumerate(numbers.task_names)
     ]
-    totals = (numbers.learned, numbers.average_score, numbers.forgetting)
-    return [*rows, ["", "average", *map(show, totals)]]
+    return [*rows, ["", "average", *(show(numbers.values[name]) for name in told)]]
+
+
+def _told(numbers: Summary) -> list[str]:
+    """Measures that tell of tasks, as they come about in time."""
+    order = {"after_training": 0, "average_score": 1}
+    return sorted(numbers.by_task, key=lambda name: order.get(name, 2))
 
 
 def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> dict[str, list[str]]:
@@ -57,17 +67,16 @@ def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> dict[st
         "benchmark": [numbers.benchmark for numbers in summaries],
         "method": [numbers.method for numbers in summaries],
         "seeds": [str(numbers.seeds) for numbers in summaries],
-        "average score": [show(numbers.average_score) for numbers in summaries],
-        "forgetting": [show(numbers.forgetting) for numbers in summaries],
-        "fwd. transfer": [show(numbers.forward_transfer) for numbers in summaries],
-        "area gained": [show(numbers.area_gained) for numbers in summaries],
     }
     if one_benchmark(runs):
         del columns["benchmark"]
     if columns["run"] == columns["method"]:
         del columns["run"]
-    if not any(numbers.forward_transfer for numbers in summaries):
-        del columns["fwd. transfer"], columns["area gained"]
+    named = {name: m for numbers in summaries for name, m in numbers.measures.items()}
+    for name, measure in named.items():
+        cells = [numbers.values.get(name) for numbers in summaries]
+        if any(cells):
+            columns[measure.title] = [show(cell) for cell in cells]
     return columns
 
 
@@ -86,7 +95,7 @@ def headline(numbers: Summary) -> str:
 def plan(numbers: Summary) -> str:
     """How many tasks, how often and how long."""
     again = f" learned {numbers.repetitions} times" if numbers.repetitions > 1 else ""
-    tasks = count(len(numbers.tasks), "task") + again
+    tasks = count(len(numbers.task_names), "task") + again
     return f"{tasks}, {numbers.planned_steps:,} steps per seed"
 
 
@@ -99,7 +108,7 @@ def unfinished(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[st
     """A line for every run that is still going or was stopped."""
     names = labels(runs) if len(runs) > 1 else ["This run"]
     return [
-        f"{name} is not finished: {numbers.trained} of {count(len(numbers.tasks), 'task')}, "
+        f"{name} is not finished: {numbers.trained} of {count(len(numbers.task_names), 'task')}, "
         f"{numbers.steps:,} of {numbers.planned_steps:,} steps. The numbers are as of now."
         for name, numbers in zip(names, summaries, strict=True)
         if not numbers.finished
@@ -109,9 +118,36 @@ def unfinished(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[st
 def explanations(summaries: Sequence[Summary]) -> list[str]:
     """What a reader must know to read the numbers right."""
     several = any(numbers.seeds > 1 for numbers in summaries)
-    reasons = {numbers.transfer_note for numbers in summaries} - {""}
-    return (["After ±: half of the 95 % interval over seeds."] if several else []) + [
-        f"Forward transfer: {reason}." for reason in sorted(reasons)
+    notes = {note for numbers in summaries for note in numbers.notes}
+    said = ["After ±: half of the 95 % interval over seeds."] if several else []
+    return said + sorted(notes)
+
+
+def partner_rows(run: RunData) -> list[list[str]]:
+    """Final scores by partner and seat, mean over tasks; empty where there was but one of each."""
+    score = run.mean("score", "eval", "partner", "seat", "seed")[-1]
+    if score.shape[:2] == (1, 1):
+        return []
+    return [
+        [name, *(str(sure(seats[place])) for place in range(score.shape[1]))]
+        for name, seats in zip(run.partner_names, score, strict=True)
+    ]
+
+
+def partner_headings(run: RunData) -> list[str]:
+    """The heads of the columns of `partner_rows`."""
+    seats = run.seat_names
+    return ["with", *(["score"] if seats == ["all"] else [f"on seat {name}" for name in seats])]
+
+
+def partner_lines(run: RunData) -> list[str]:
+    """The same as lines of text."""
+    rows = partner_rows(run)
+    heads = partner_headings(run)[1:]
+    return [
+        f"  {row[0]}: "
+        + ", ".join(f"{head} {cell}" for head, cell in zip(heads, row[1:], strict=True))
+        for row in rows
     ]
 
 
@@ -121,10 +157,17 @@ def print_summary(console: Console, runs: Sequence[RunData]) -> None:
     if len(runs) == 1:
         (numbers,) = summaries
         _say(console, headline(numbers))
-        _print_table(console, task_headings(numbers), task_rows(numbers), names=2, total=True)
-        if numbers.forward_transfer is not None:
-            transfer, gained = numbers.forward_transfer, show(numbers.area_gained)
-            _say(console, f"Forward transfer {transfer}, area gained {gained}.")
+        if numbers.by_task:
+            _print_table(console, task_headings(numbers), task_rows(numbers), names=2, total=True)
+        rest = [
+            f"{numbers.measures[name].title} {value}"
+            for name, value in numbers.values.items()
+            if value is not None and name not in numbers.by_task
+        ]
+        if rest:
+            _say(console, f"{', '.join(rest).capitalize()}.")
+        for line in partner_lines(runs[0]):
+            _say(console, line)
     else:
         if one_benchmark(runs):
             _say(console, one_benchmark(runs))

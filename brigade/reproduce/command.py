@@ -13,12 +13,13 @@ from rich.console import Console
 
 from brigade.errors import UserError
 from brigade.reproduce.jobs import Job, do_all
-from brigade.reproduce.meal import find
+from brigade.reproduce.meal import find_target
 from brigade.reproduce.table import measure_all, print_table, save
 from brigade.reproduce.target import Row, Target
 from brigade.runs.baselines import add_baselines, tell
-from brigade.runs.config import Experiment, from_dict
+from brigade.runs.config import Experiment, from_dict, merged
 from brigade.runs.folder import RunFolder
+from brigade.runs.kept import by_content, found_again
 from brigade.runs.progress import Display
 from brigade.runs.run import RunResult, assemble, resume, run
 
@@ -45,7 +46,7 @@ def reproduce(
     """
     if jobs < 1:
         raise UserError(f"--jobs is {jobs}; it must be at least 1")
-    target = find(name, level)
+    target = find_target(name, level)
     small = scale == "small"
     rows = [row for row in target.rows if not (small and row.heavy)]
     experiments = [from_dict(settings_of(target, row, small), words) for row in rows]
@@ -86,17 +87,6 @@ def settings_of(target: Target, row: Row, small: bool) -> dict[str, Any]:
     return merged(row.settings, target.small if small else {"preset": "paper"})
 
 
-def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
-    """Both trees; `b` wins."""
-    tree = dict(a)
-    for name, value in b.items():
-        inner = tree.get(name)
-        if isinstance(value, Mapping) and isinstance(inner, Mapping):
-            value = merged(inner, value)
-        tree[name] = value
-    return tree
-
-
 def check_same(paths: Sequence[Path], experiments: Sequence[Experiment]) -> None:
     """Runs that are there already must be of the same settings."""
     for path, experiment in zip(paths, experiments, strict=True):
@@ -111,13 +101,13 @@ def is_of(config: Mapping[str, Any], experiment: Experiment) -> bool:
     wanted = experiment.as_dict()
     names = ("benchmark", "learner", "method")  # code of the user's is not run unless it is meant
     same_names = all(config.get(name) == wanted[name] for name in names)
-    return same_names and from_dict(config).as_dict() == wanted
+    return same_names and by_content(from_dict(config).as_dict())[0] == by_content(wanted)[0]
 
 
 def read_run_config(path: Path) -> Any:
     """The settings a run folder was made with."""
     try:
-        return json.loads(RunFolder.open(path).read_config())["config"]
+        return found_again(json.loads(RunFolder.open(path).read_config())["config"], path)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise UserError(f"{path}/config.json is damaged ({error}); choose another --out") from error
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from brigade.errors import UserError
+from brigade.report.summary import find
 from brigade.reproduce.target import Figure, Row, Target
 
 STANDARD = ("average_score", "forgetting", "forward_transfer")
@@ -305,7 +306,7 @@ TARGETS: dict[str, Callable[[str], Target]] = {
 LEVELLED = {"meal/table-2", "meal/table-3", "meal/figure-6", "meal/figure-7", "meal/100-tasks"}
 
 
-def find(name: str, level: str | None) -> Target:
+def find_target(name: str, level: str | None) -> Target:
     """The target of a name; a level only where there is a choice."""
     if name not in TARGETS:
         raise UserError(f"unknown target {name!r}; there are {', '.join(sorted(TARGETS))}")
@@ -344,5 +345,5 @@ def target(
         measures,
         dict(small) | {"steps_per_task": steps},
         note,
-        needs_baselines="forward_transfer" in measures,
+        needs_baselines=any(find(name).needs_baselines for name in measures),
     )

@@ -14,9 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from brigade.report.measure import Estimate
 from brigade.report.read import RunData, read_run
-from brigade.reproduce.measures import MEASURES
+from brigade.report.summary import Estimate, estimate, find
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.folder import write_atomically
 
@@ -65,8 +64,9 @@ def measure_all(target: Target, rows: Sequence[Row], folders: Sequence[Path]) ->
 
 def cell(row: Row, measure: str, run: RunData) -> Cell:
     """A measure of a run beside what was published."""
-    title, function = MEASURES[measure]
-    return Cell(row.name, title, function(run) or UNKNOWN, row.published.get(measure))
+    found = find(measure)
+    ours = estimate(found, found.compute(run)) or UNKNOWN
+    return Cell(row.name, found.title, ours, row.published.get(measure))
 
 
 def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ class Target:
     id: str
     title: str
     rows: tuple[Row, ...]
-    measures: tuple[str, ...]  # names in `brigade.reproduce.measures`
+    measures: tuple[str, ...]  # names of `brigade list measures`
     small: Mapping[str, Any]
     note: str = ""
     needs_baselines: bool = False

@@ -23,6 +23,7 @@ from brigade.core import Environment, TaskSequence
 from brigade.methods.ft import FineTuning
 from brigade.runs.config import Experiment
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
+from brigade.runs.kept import by_content
 from brigade.runs.run import RunResult, assemble_with, heeding_ctrl_c
 from brigade.train import Progress
 
@@ -74,6 +75,7 @@ def train_alone(
 ) -> dict[str, np.ndarray]:
     """Every task of a seed as a run of its own; all of them in one program."""
     config = dataclasses.replace(experiment.config, tasks=1, repetitions=1)
+    single = dataclasses.replace(experiment, config=config, method=FineTuning())
     benchmark = experiment.benchmark()
     whole = benchmark.sequence(seed, experiment.config.tasks, int(config.steps_per_task))
     scores, steps = [], np.zeros(0, np.int64)
@@ -82,7 +84,7 @@ def train_alone(
     for places in groups(len(whole), each, limit):
         alone = [one_task(whole, place) for place in places]
         seeds = [baseline_seed(seed, place) for place in places]
-        parts = assemble_with(experiment.learner, FineTuning(), config, benchmark, alone, seeds)
+        parts = assemble_with(single, benchmark, alone, seeds)
         record = None
         updates = parts.trainer.run(
             alone,
@@ -90,6 +92,7 @@ def train_alone(
             seeds=seeds,
             updates_per_task=config.updates_per_task,
             eval_every=config.eval_every,
+            table=parts.table,
         )
         for progress, position in heeding_ctrl_c(updates):
             record = position.record
@@ -98,7 +101,9 @@ def train_alone(
                 watch(named, progress)
         assert record is not None
         steps = np.asarray(record.steps, np.int64)
-        scores.append(np.stack(record.score).mean(axis=(2, 4))[:, 0].T)  # [tasks, evaluation]
+        # [evaluation, task, partner, seat, seed, ...]: each task was a seed of its own.
+        by_task = np.moveaxis(np.stack(record.score)[:, 0], 3, 0)
+        scores.append(by_task.reshape(*by_task.shape[:2], -1).mean(-1))  # [tasks, evaluation]
     return {"steps": steps, "score": np.concatenate(scores)}
 
 
@@ -120,7 +125,8 @@ def groups(number: int, each: int, limit: int | None) -> list[range]:
 def one_task(sequence: TaskSequence, place: int) -> TaskSequence:
     """A sequence of one: the task with the first head."""
     task = jax.tree.map(lambda leaf: leaf[place], sequence.tasks)
-    return TaskSequence.from_tasks([task], [sequence.names[place]], sequence.steps)
+    met = sequence.partners[place : place + 1]
+    return TaskSequence.from_tasks([task], [sequence.names[place]], sequence.steps, partners=met)
 
 
 def baseline_seed(seed: int, place: int) -> int:
@@ -130,14 +136,12 @@ def baseline_seed(seed: int, place: int) -> int:
 
 def fingerprint(experiment: Experiment, seed: int) -> str:
     """A name for all a baseline depends on."""
-    tree: dict[str, Any] = experiment.as_dict() | {"seed": seed}
+    tree: dict[str, Any] = by_content(experiment.as_dict())[0] | {"seed": seed}
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
     tree["brigade"] = __version__
-    named = {"benchmark": tree["benchmark"], "learner": tree["learner"]} | tree.get("env", {})
-    for name, value in named.items():  # what a file says, not only where it is
-        text = str(value)
-        file = Path(text.rpartition(":")[0] if ".py:" in text else text)
+    for name in ("benchmark", "learner"):  # what a file of code says, not only where it is
+        file = Path(str(tree[name]).rpartition(":")[0])
         if file.is_file():
             tree[f"{name}_file"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]

@@ -25,8 +25,10 @@ from brigade.core import Benchmark
 from brigade.core.checks import at_least, positive, within
 from brigade.errors import UserError
 from brigade.runs.folder import FORMAT
+from brigade.runs.kept import by_content, found_again
 
 LARGEST_SEED = 2**32  # keys are made of 32 bits
+LEAST_ENVS = 16  # for every policy of a population, by default
 MOST_UPDATES = 2**31 - 1  # of a task: they are counted in 32 bits
 
 
@@ -40,6 +42,18 @@ class RunConfig:
     """Continual method: a name (`brigade list methods`) or path/to/file.py:Name."""
     learner: str = "ippo"
     """Learning algorithm: a name (`brigade list learners`) or path/to/file.py:Name."""
+    generator: str = "none"
+    """Train a population instead of one policy: a name (`brigade list generators`) or
+    path/to/file.py:Name; see `brigade population`."""
+    partners: tuple[str, ...] = ()
+    """Who has the seats that are not the learner's: names (`brigade list partners`), policy files
+    (`brigade export`), one member of a file as FILE:NAME, or path/to/file.py:Name. Left out, the
+    learner has every seat."""
+    seats: tuple[str, ...] = ("random",)
+    """Seats of the learner among partners: numbers from 0, or random for each one that is drawn
+    for every game."""
+    greedy_partners: bool = False
+    """Partners take their greedy actions instead of sampling."""
     preset: str = "auto"
     """Where defaults come from: paper, laptop or another the benchmark has; auto is the paper's on
     an accelerator and laptop on a CPU."""
@@ -61,12 +75,14 @@ class RunConfig:
     """Updates between evaluations of all tasks; one update learns from one rollout."""
     eval_episodes: int = 10
     """Episodes per task and evaluation."""
+    eval_consecutive: int = 1
+    """Episodes of an evaluation that are played in a row with one memory."""
     greedy: bool = False
-    """Take the likeliest action in evaluations instead of sampling."""
+    """Take the greedy action in evaluations instead of sampling."""
 
     def __post_init__(self) -> None:
         counts = ("seeds", "tasks", "repetitions", "num_envs", "num_steps")
-        for name in (*counts, "eval_every", "eval_episodes"):
+        for name in (*counts, "eval_every", "eval_episodes", "eval_consecutive"):
             at_least(name, getattr(self, name), 1)
         at_least("seed", self.seed, 0)
         within("seed", self.seed, 0, LARGEST_SEED - self.seeds)
@@ -101,6 +117,7 @@ class Experiment:
     learner: Any  # a learner's settings, with `build`
     method: Any  # the method itself
     env: Any = None  # the environment's settings, where the benchmark has such
+    generator: Any = None  # the generator itself, where a population is trained
 
     def benchmark(self) -> Benchmark:
         """The description, with the environment as set."""
@@ -109,15 +126,23 @@ class Experiment:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, in the form of a config file."""
         tree = dataclasses.asdict(self.config) | dataclasses.asdict(self.learner)
-        for name, settings in (("env", self.env), ("method_settings", self.method)):
+        for name, settings in (
+            ("env", self.env),
+            ("method_settings", self.method),
+            ("generator_settings", self.generator),
+        ):
             values = dataclasses.asdict(settings) if settings is not None else {}
             tree |= {name: values} if values else {}
         return _plain(tree)
 
     def as_json(self, version: str) -> str:
-        """The text of config.json."""
+        """The text of config.json; policy files are named by their content."""
+        config, _ = by_content(self.as_dict())
+        measures = list(self.benchmark().measures)
+        if self.generator is not None:
+            measures = list(self.generator.measures)
         return json.dumps(
-            {"format": FORMAT, "brigade": version, "config": self.as_dict()}, indent=2
+            {"format": FORMAT, "brigade": version, "measures": measures, "config": config}, indent=2
         )
 
 
@@ -136,22 +161,25 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
         )
     benchmark = load_benchmark(benchmark_name)
     chosen = _first_look(tree, words, benchmark)
-    shape = _experiment_type(chosen["learner"], chosen["method"], benchmark)
+    shape = _experiment_type(chosen, benchmark)
     given = [*as_flags(tree), *words]
     _refuse_unknown([*as_flags(_defaults(benchmark, chosen)), *given], shape)
     parsed = _parse(shape, [benchmark_name, *as_flags(_defaults(benchmark, chosen)), *given])
-    if benchmark.settings is not None:  # other environments may have other defaults
-        benchmark = configured(benchmark, parsed.env)
-        parsed = _parse(shape, [benchmark_name, *as_flags(_defaults(benchmark, chosen)), *given])
+    generator = getattr(parsed, "generator", None)
+    if benchmark.settings is not None or generator is not None:  # they may have other defaults
+        benchmark = configured(benchmark, getattr(parsed, "env", None))
+        defaults = _defaults(benchmark, chosen, generator)
+        parsed = _parse(shape, [benchmark_name, *as_flags(defaults), *given])
     config = dataclasses.replace(parsed.config, preset=chosen["preset"])
     config = dataclasses.replace(
         config, steps_per_task=config.updates_per_task * config.steps_per_update
     )
-    return Experiment(config, parsed.learner, parsed.method, getattr(parsed, "env", None))
+    env = getattr(parsed, "env", None)
+    return Experiment(config, parsed.learner, parsed.method, env, generator)
 
 
-def from_json(text: str) -> Experiment:
-    """Read config.json back."""
+def from_json(text: str, folder: Path) -> Experiment:
+    """Read the config.json of a run's folder back."""
     try:
         tree = json.loads(text)
         number, config = tree["format"], tree["config"]
@@ -162,7 +190,7 @@ def from_json(text: str) -> Experiment:
             f"config.json has format {number}, this Brigade reads {FORMAT}; "
             f"it was written by version {tree.get('brigade', 'unknown')}: install that one"
         )
-    return from_dict(config)
+    return from_dict(found_again(config, folder))
 
 
 def read_file(path: str) -> dict[str, Any]:
@@ -171,7 +199,7 @@ def read_file(path: str) -> dict[str, Any]:
         text = Path(path).read_text(encoding="utf-8")
         if path.endswith(".json"):
             tree = json.loads(text)
-            return dict(tree.get("config", tree))
+            return dict(found_again(tree.get("config", tree), Path(path).parent))
         return tomllib.loads(text)
     except OSError as error:
         raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
@@ -210,7 +238,7 @@ def help_text(arguments: Sequence[str]) -> str:
     name = words[0] if words and not words[0].startswith("-") else "meal/level-1"
     benchmark = load_benchmark(name)
     look = _first_look({"preset": "paper"}, words[1:] if words else [], benchmark)
-    shape = _experiment_type(look["learner"], look["method"], benchmark)
+    shape = _experiment_type(look, benchmark)
     flags = as_flags(_defaults(benchmark, look))
     parsed = _parse(shape, [name, *flags])
     shown = io.StringIO()
@@ -224,13 +252,13 @@ def _first_look(
 ) -> dict[str, str]:
     """The choices that decide which other settings there are."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for name in ("learner", "method", "preset"):
+    for name in ("learner", "method", "preset", "generator"):
         parser.add_argument(f"--{name}")
     try:
         found, _ = parser.parse_known_args(list(words))
     except argparse.ArgumentError as error:
         raise UserError(str(error)) from error
-    chosen = {"learner": benchmark.learner, "method": "ft", "preset": "auto"}
+    chosen = {"learner": benchmark.learner, "method": "ft", "preset": "auto", "generator": "none"}
     chosen |= {name: str(tree[name]) for name in chosen if name in tree}
     chosen |= {name: value for name, value in vars(found).items() if value}
     if chosen["preset"] == "auto":
@@ -244,8 +272,10 @@ def _first_look(
     return chosen
 
 
-def _defaults(benchmark: Benchmark, chosen: Mapping[str, str]) -> dict[str, Any]:
-    """The paper's numbers, then the preset's."""
+def _defaults(
+    benchmark: Benchmark, chosen: Mapping[str, str], generator: Any = None
+) -> dict[str, Any]:
+    """The paper's numbers, then the preset's, then those of a generator."""
     paper = {
         "learner": benchmark.learner,
         "seeds": benchmark.num_seeds,
@@ -255,24 +285,57 @@ def _defaults(benchmark: Benchmark, chosen: Mapping[str, str]) -> dict[str, Any]
         "num_steps": benchmark.num_steps,
         "eval_every": benchmark.eval_every,
         "eval_episodes": benchmark.eval_episodes,
+        "seats": benchmark.seats,
     }
-    return paper | dict(benchmark.presets.get(chosen["preset"], {}))
+    tree = merged(paper, benchmark.presets.get(chosen["preset"], {}))
+    return tree if generator is None else merged(tree, population_defaults(tree, generator))
+
+
+def population_defaults(tree: Mapping[str, Any], generator: Any) -> dict[str, Any]:
+    """One task and one seed, steps for every policy, and environments for every table."""
+    defaults = {
+        "seeds": 1,
+        "tasks": 1,
+        "steps_per_task": tree["steps_per_task"] * generator.policies,
+        "num_envs": max(tree["num_envs"], LEAST_ENVS * generator.policies),
+    }
+    defaults = merged(defaults, generator.defaults)
+    defaults["num_envs"] = -(-defaults["num_envs"] // generator.tables) * generator.tables
+    return defaults
+
+
+def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
+    """Both trees; `b` wins."""
+    tree = dict(a)
+    for name, value in b.items():
+        inner = tree.get(name)
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            value = merged(inner, value)
+        tree[name] = value
+    return tree
 
 
 _CONF = (tyro.conf.OmitSubcommandPrefixes,)
 
 
-def _experiment_type(learner: str, method: str, benchmark: Benchmark) -> Any:
-    """Experiment with the types of this learner's, method's and environment's settings."""
-    learner_type, method_type = registry.get("learners", learner), registry.get("methods", method)
-    for what, kind in (("learner", learner_type), ("method", method_type)):
+def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
+    """Experiment with the types of the settings of everything that is chosen."""
+    learner_type = registry.get("learners", chosen["learner"])
+    method_type = registry.get("methods", chosen["method"])
+    kinds = [("learner", learner_type), ("method", method_type)]
+    if chosen["generator"] != "none":
+        kinds.append(("generator", registry.get("generators", chosen["generator"])))
+    for what, kind in kinds:
         if not dataclasses.is_dataclass(kind):
             raise UserError(f"the {what} {kind!r} is not a dataclass; make it a frozen dataclass")
     flat = tyro.conf.arg(name="")
-    env: list[Any] = []
+    more: list[Any] = []
     if benchmark.settings is not None:
         kind = Annotated[type(benchmark.settings), tyro.conf.arg(name="env")]
-        env = [("env", kind, dataclasses.field(default=benchmark.settings))]
+        more = [("env", kind, dataclasses.field(default=benchmark.settings))]
+    for what, chosen_type in kinds[2:]:
+        settings: Any = Annotated[chosen_type, tyro.conf.arg(name=f"{what}-settings")]
+        more.append((what, settings, dataclasses.field(default=chosen_type())))
     return dataclasses.make_dataclass(
         "Experiment",
         [
@@ -283,7 +346,7 @@ def _experiment_type(learner: str, method: str, benchmark: Benchmark) -> Any:
                 Annotated[method_type, tyro.conf.arg(name="method-settings")],
                 dataclasses.field(default=method_type()),
             ),
-            *env,
+            *more,
         ],
         frozen=True,
         namespace={"__doc__": "Learn a stream of tasks and record what was kept and forgotten."},
@@ -310,7 +373,12 @@ def as_flags(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
 def known_flags(shape: Any) -> Iterator[str]:
     """Every flag of an experiment's type."""
     for name, kind in get_type_hints(shape).items():
-        yield from _flags_of(kind, {"method": "method-settings.", "env": "env."}.get(name, ""))
+        prefix = {
+            "method": "method-settings.",
+            "env": "env.",
+            "generator": "generator-settings.",
+        }.get(name, "")
+        yield from _flags_of(kind, prefix)
 
 
 def _flags_of(kind: Any, prefix: str) -> Iterator[str]:

@@ -147,12 +147,12 @@ class RunFolder:
                 complain(f"checkpoint {path.name} is damaged ({problem}); trying the one before it")
 
 
-def restore_state(path: Path, like: Any) -> Any:
-    """Read a checkpoint's state into the form of `like`."""
+def restore_state(path: Path) -> Any:
+    """Read a checkpoint's state: dictionaries and lists of arrays."""
     import orbax.checkpoint as ocp
 
     with ocp.PyTreeCheckpointer() as checkpointer:
-        return checkpointer.restore((path / "state").absolute(), item=like)
+        return checkpointer.restore((path / "state").absolute())
 
 
 def find_damage(checkpoint: Path) -> str | None:

@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from brigade.core import Key, Round, Trajectory
 from brigade.runs.config import Experiment
 from brigade.runs.run import Parts, abstract_state, assemble
-from brigade.train.trainer import stack_sequences
+from brigade.train import TrainState
+from brigade.train.trainer import acting_with, pick, stack_sequences
 
 MEASURED_STEPS = 6400  # a rollout of about this size is timed and scaled up
 
@@ -32,12 +34,12 @@ def experiment_speed(experiment: Experiment) -> Speed:
     """Whole updates of a small rollout with the experiment's network and settings, one seed."""
     small = shrunk(experiment)
     parts = assemble(small)
-    tasks = stack_sequences(parts.sequences)
-    state = parts.trainer.begin_task(parts.trainer.init(parts.seeds, tasks), tasks, 0)
+    rounds, cast = stack_sequences(parts.sequences, parts.table.companies), parts.table.cast
+    state = parts.trainer.begin_task(parts.trainer.init(parts.seeds, rounds, cast), rounds, 0)
 
     def step(_: int) -> Any:
         nonlocal state
-        state, metrics = parts.trainer.step(state, tasks, 0)
+        state, metrics = parts.trainer.step(state, rounds, 0, cast)
         return metrics
 
     return speed_of(step, small.config.steps_per_update, repetitions=3)
@@ -83,13 +85,18 @@ def cost(experiment: Experiment, parts: Parts) -> Cost:
     per_task = -(-config.updates_per_task // config.eval_every)
     evaluations = 1 + config.tasks_in_all * per_task
     state = abstract_state(parts)
-    task = jax.tree.map(lambda x: x[0], parts.sequences[0].tasks)
+    rounds = stack_sequences(parts.sequences, parts.table.companies)
     one_seed = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), state)
-    _, traj = jax.eval_shape(
-        trainer.source.next, one_seed.source, one_seed.learner.params, task, one_seed.key
-    )
+
+    def rollout(state: TrainState, now: Round, key: Key) -> Trajectory:
+        acting = acting_with(trainer, state.learner, parts.table.cast, now.company, key)
+        return trainer.source.next(state.source, acting, now.task, key)[1]
+
+    traj = jax.eval_shape(rollout, one_seed, pick(pick(rounds, 0), 0), one_seed.key)
     state_bytes = size_of(state)
-    record = 8 * evaluations * config.tasks * config.seeds * config.eval_episodes
+    games = config.eval_episodes * config.eval_consecutive
+    games *= len(parts.table.partner_names) * len(parts.table.seat_names)
+    record = 8 * evaluations * config.tasks * config.seeds * games
     return Cost(
         steps=updates * config.steps_per_update * config.seeds,
         updates=updates,

@@ -79,7 +79,7 @@ class Display:
 
     def evaluation(self, progress: Progress, position: Position) -> str:
         """Mean score of every task so far met, over seeds and episodes."""
-        scores = position.record.score[-1].mean(axis=(1, 2, 3))[: progress.task + 1]
+        scores = task_means(position.record.score[-1])[: progress.task + 1]
         shown = " ".join(f"{score:.2f}" for score in scores[-12:])
         return f"{progress.steps:>11,} steps, scores {'... ' if len(scores) > 12 else ''}{shown}"
 
@@ -88,6 +88,11 @@ class Display:
         grid = Table.grid()
         grid.add_row(line)
         return grid
+
+
+def task_means(score: np.ndarray) -> np.ndarray:
+    """Mean scores [task] of an evaluation [task, ...]."""
+    return np.asarray(score.reshape(len(score), -1).mean(-1))
 
 
 def clock(seconds: float) -> str:

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade import __version__
-from brigade.core import (
-    Benchmark,
-    ContinualMethod,
-    Environment,
-    Learner,
-    LearnerSettings,
-    TaskSequence,
-)
+from brigade.core import Benchmark, Cast, Environment, Learner, TaskSequence
+from brigade.core.seating import Company, arrangements, company
 from brigade.errors import UserError
-from brigade.partners import SeatedPolicy
+from brigade.learners.ppo import PPO
+from brigade.metrics.record import with_all_axes
+from brigade.partners.cast import cast_of
+from brigade.populations import Generator, PopulationLearner
 from brigade.runs.config import Experiment, RunConfig, from_dict, from_json
 from brigade.runs.folder import (
     RunFolder,
@@ -35,7 +32,17 @@ from brigade.runs.folder import (
     read_npz,
     restore_state,
 )
-from brigade.train import DeviceSource, Evaluator, Position, Progress, Record, Trainer
+from brigade.runs.kept import by_content, keep_files
+from brigade.train import (
+    DeviceSource,
+    Evaluator,
+    Players,
+    Position,
+    Progress,
+    Record,
+    Table,
+    Trainer,
+)
 from brigade.train.trainer import TrainState, stack_sequences
 
 SAME_PRESS_SECONDS = 0.3  # signals closer together are one
@@ -52,6 +59,7 @@ class Parts:
     trainer: Trainer
     evaluator: Evaluator
     seeds: list[int]
+    table: Table  # who plays with the learner
 
 
 @dataclass(frozen=True)
@@ -95,42 +103,128 @@ def assemble(experiment: Experiment) -> Parts:
         sequences = [benchmark.sequence(seed, config.tasks, steps) for seed in seeds]
     except ValueError as error:  # settings that are sound alone and do not fit together
         raise UserError(str(error)) from error
-    return assemble_with(
-        experiment.learner, experiment.method, config, benchmark, sequences, list(seeds)
-    )
+    return assemble_with(experiment, benchmark, sequences, list(seeds))
 
 
 def assemble_with(
-    settings: LearnerSettings,
-    method: ContinualMethod,
-    config: RunConfig,
+    experiment: Experiment,
     benchmark: Benchmark,
     sequences: list[TaskSequence],
     seeds: list[int],
 ) -> Parts:
     """The parts for these sequences, one for each of the seeds."""
-    env, seats = benchmark.env, benchmark.learner_seats
+    config, method, generator = experiment.config, experiment.method, experiment.generator
+    env = benchmark.env
     try:
-        learner = settings.build(
-            env,
-            num_tasks=config.tasks,
-            updates_per_task=config.updates_per_task,
-            changing_inputs=changing_inputs(env, sequences),
-        )
-        if seats and hasattr(learner, "seated"):
-            learner = learner.seated(seats)
+        learner = build_learner(experiment, env, sequences)
         method.check(learner, config.repetitions)
+        if generator is None:
+            cast, table = seated(config, benchmark, sequences)
+        else:
+            cast, table = Cast(), population_table(config, generator, learner, env, sequences)
+        own_seats = table.companies[0].arrangements.shape[-1] if cast.groups else 0
+        players = Players(
+            learner=method.wrap_policy(learner.policy),
+            cast=cast.groups,
+            own_seats=own_seats,
+            members=getattr(learner, "members", 1),
+        )
+        tables = generator.tables if generator else tables_for(config.num_envs, table.companies)
+        source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
     except ValueError as error:
         raise UserError(str(error)) from error
-    policy = method.wrap_policy(learner.policy)
-    if benchmark.partner is not None:
-        policy = SeatedPolicy(policy, benchmark.partner, (), seats)
-    source = DeviceSource(env, policy, config.num_envs, config.num_steps)
-    evaluator = Evaluator(env, policy, method, config.eval_episodes, config.greedy)
+    evaluator = Evaluator(
+        env, players, method, config.eval_episodes, config.greedy, config.eval_consecutive
+    )
     trainer = Trainer(source, learner, method)
-    parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds)
+    parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, table)
     check_shapes(parts)
     return parts
+
+
+def build_learner(
+    experiment: Experiment, env: Environment, sequences: Sequence[TaskSequence]
+) -> Learner:
+    """The learner, of one policy or of a population."""
+    config, generator = experiment.config, experiment.generator
+    told = {"critic_ids": generator.critic_ids} if generator and generator.critic_ids else {}
+    learner: Learner = experiment.learner.build(
+        env,
+        num_tasks=config.tasks,
+        updates_per_task=config.updates_per_task,
+        changing_inputs=changing_inputs(env, sequences),
+        **told,
+    )
+    if generator is None:
+        return learner
+    if config.method != "ft":
+        raise ValueError(f"method is {config.method}; a population is trained with ft")
+    if not isinstance(learner, PPO) or learner.seats:
+        raise ValueError(f"learner is {config.learner}; a population is trained with ippo")
+    generator.check(env, learner)
+    return PopulationLearner(learner, generator)
+
+
+def seated(
+    config: RunConfig, benchmark: Benchmark, sequences: Sequence[TaskSequence]
+) -> tuple[Cast, Table]:
+    """Who plays with the learner: nobody, those of the benchmark, or those that were named."""
+    env, cast = benchmark.env, benchmark.cast
+    if config.partners and cast.groups:
+        raise ValueError(
+            f"{benchmark.id} has partners of its own: leave --partners out, see --env.partners"
+        )
+    if config.partners:
+        cast = cast_of(config.partners, env, config.greedy_partners)
+    elif config.greedy_partners:
+        cast = Cast(tuple(replace(g, greedy=True) for g in cast.groups), cast.params, cast.names)
+    if not cast.groups:
+        return cast, Table()
+    choices = arrangements(config.seats, env.num_agents)
+    if len(choices[0]) == env.num_agents:
+        raise ValueError(
+            f"seats are {' '.join(config.seats)}: no seat is left for the partners; name fewer"
+        )
+    met = [sequence.partners or (cast.names,) * len(sequence) for sequence in sequences]
+    companies = [company(cast, names, choices, env.num_agents) for names in met]
+    same, number = len(set(met[0])) == 1, len(met[0][0])
+    names = met[0][0] if same else tuple(f"partner {n} of the task" for n in range(1, number + 1))
+    seat_names = tuple("+".join(map(str, seats)) for seats in choices)
+    return cast, Table(cast.params, companies, names, seat_names)
+
+
+def population_table(
+    config: RunConfig,
+    generator: Generator,
+    learner: Learner,
+    env: Environment,
+    sequences: Sequence[TaskSequence],
+) -> Table:
+    """The tables that a population is evaluated at; in training the generator seats everybody."""
+    if config.partners:
+        raise ValueError("a population plays by itself; leave --partners out")
+    seating, names = generator.evaluation(env.num_agents)
+    everywhere = Company(
+        weights=jnp.ones(1),
+        arrangements=jnp.arange(env.num_agents)[None],
+        evaluation=jax.tree.map(lambda x: x[:, None], seating),
+    )
+    tasks = len(sequences[0])
+    same = jax.tree.map(lambda x: jnp.broadcast_to(x, (tasks, *x.shape)), everywhere)
+    return Table((), [same] * len(sequences), tuple(names), ("all",))
+
+
+MOST_TABLES = 64  # parameters of partners are gathered for every table
+
+
+def tables_for(num_envs: int, companies: Sequence[Company]) -> int:
+    """As many as may differ: one where all games have the same people on the same seats."""
+    if not companies:
+        return 1
+    partners, seats = companies[0].evaluation.own.shape[-3:-1]
+    if partners == 1 and seats == 1:
+        return 1
+    return max(n for n in range(1, min(num_envs, MOST_TABLES) + 1) if num_envs % n == 0)
 
 
 def changing_inputs(env: Environment, sequences: Sequence[TaskSequence]) -> int | None:
@@ -149,8 +243,10 @@ def check_shapes(parts: Parts) -> None:
 
 def abstract_state(parts: Parts) -> TrainState:
     """Shapes of the training state, without computing it."""
-    tasks = stack_sequences(parts.sequences)
-    state: TrainState = jax.eval_shape(lambda t: parts.trainer.init(parts.seeds, t), tasks)
+    rounds, cast = stack_sequences(parts.sequences, parts.table.companies), parts.table.cast
+    state: TrainState = jax.eval_shape(
+        lambda r, c: parts.trainer.init(parts.seeds, r, c), rounds, cast
+    )
     return state
 
 
@@ -170,6 +266,7 @@ def run(
     parts = assemble(experiment)
     path = Path(out) if out is not None else default_path(experiment)
     folder = RunFolder.create(path, experiment.as_json(__version__))
+    keep_files(by_content(experiment.as_dict())[1], path)
     save_pictures(parts, folder)
     if begin is not None:
         begin()
@@ -207,14 +304,11 @@ def load(
     folder = RunFolder.open(Path(path))
     experiment = read_experiment(folder, trust)
     parts = assemble(experiment)
-    state = None
     for checkpoint in folder.sound_checkpoints(complain):
-        state = read_state(checkpoint, parts)
-        break
-    if state is None:
-        raise RunFolderError(f"{path} has no sound checkpoint yet, so no policy to load")
-    returns = folder.read_returns()
-    return LoadedRun(folder.path, experiment, returns, parts, state.learner.params, state.memory)
+        params, memory = read_policies(checkpoint, parts)
+        returns = with_all_axes(folder.read_returns())
+        return LoadedRun(folder.path, experiment, returns, parts, params, memory)
+    raise RunFolderError(f"{path} has no sound checkpoint yet, so no policy to load")
 
 
 def is_finished(position: Position, experiment: Experiment) -> bool:
@@ -228,14 +322,17 @@ def read_experiment(folder: RunFolder, trust: bool) -> Experiment:
     text = folder.read_config()
     try:
         config = json.loads(text).get("config", {})
-        files = [v for v in config.values() if isinstance(v, str) and ".py:" in v]
+        values = [
+            v for value in config.values() for v in (value if isinstance(value, list) else [value])
+        ]
+        files = [v for v in values if isinstance(v, str) and ".py:" in v]
     except (json.JSONDecodeError, AttributeError) as error:
         raise RunFolderError(f"{folder.path}/config.json is damaged: {error}") from error
     if files and not trust:
         raise UserError(
             f"{folder.path} uses code from {files[0]}; add --trust if you trust that file"
         )
-    return from_json(text)
+    return from_json(text, folder.path)
 
 
 def default_path(experiment: Experiment) -> Path:
@@ -279,6 +376,7 @@ def _carry_on(
         eval_every=config.eval_every,
         repetitions=config.repetitions,
         position=position,
+        table=parts.table,
     )
     try:
         for progress, now in heeding_ctrl_c(updates):
@@ -399,10 +497,40 @@ def last_position(
 
 def read_state(checkpoint: Path, parts: Parts) -> TrainState:
     """The training state of a checkpoint."""
-    like = abstract_state(parts)
-    shapes = jax.tree.map(_plain_shape, like)
-    restored = restore_state(checkpoint, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), shapes))
-    return jax.tree.map(_as_it_was, like, restored)
+    found = restore_state(checkpoint)
+    source = found["source"]
+    if "carry" in source:  # of runs before partners were data: the learner's memory alone
+        source["memory"] = {"learner": source.pop("carry"), "cast": []}
+    state: TrainState = filled(abstract_state(parts), found, checkpoint)
+    return state
+
+
+def read_policies(checkpoint: Path, parts: Parts) -> tuple[Any, Any]:
+    """Parameters and the method's memory of a checkpoint; where games stood does not matter."""
+    like, found = abstract_state(parts), restore_state(checkpoint)
+    params = filled(like.learner.params, found["learner"]["params"], checkpoint)
+    return params, filled(like.memory, found["memory"], checkpoint)
+
+
+def filled(like: Any, found: Any, checkpoint: Path) -> Any:
+    """The arrays of a checkpoint in the form of `like`, each found by its path."""
+
+    def fill(path: tuple[Any, ...], leaf: Any) -> Any:
+        node = found
+        try:
+            for key in path:
+                name = getattr(key, "name", getattr(key, "key", getattr(key, "idx", None)))
+                node = node[name]
+            if np.shape(node) != _plain_shape(leaf).shape:
+                raise KeyError(name)
+        except (KeyError, IndexError, TypeError):
+            raise RunFolderError(
+                f"{checkpoint} does not fit its config at {jax.tree_util.keystr(path)}; it was "
+                "written by another version of Brigade: go on with that one"
+            ) from None
+        return _as_it_was(leaf, node)
+
+    return jax.tree_util.tree_map_with_path(fill, like)
 
 
 def plain_numbers(values: Any) -> Any:

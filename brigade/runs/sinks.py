@@ -11,7 +11,7 @@ import numpy as np
 
 from brigade.errors import UserError
 from brigade.runs.config import Experiment
-from brigade.runs.progress import Display
+from brigade.runs.progress import Display, task_means
 from brigade.train import Position, Progress
 
 Writer = Callable[[dict[str, float], int], None]
@@ -111,6 +111,6 @@ def scalars(progress: Progress, position: Position) -> dict[str, float]:
         if not np.isnan(np.asarray(value)).any()
     }
     if progress.evaluated:
-        scores = position.record.score[-1].mean(axis=(1, 2, 3))
+        scores = task_means(position.record.score[-1])
         numbers |= {f"score/task {task}": float(s) for task, s in enumerate(scores, 1)}
     return numbers

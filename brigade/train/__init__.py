@@ -1,16 +1,20 @@
 """The hot path: collect experience, update, and the loop around them. Written once for all."""
 
+from brigade.metrics.record import Record
 from brigade.train.collect import DeviceSource
 from brigade.train.evaluate import Evaluation, Evaluator
-from brigade.train.trainer import Position, Progress, Record, Trainer, TrainState
+from brigade.train.players import Players
+from brigade.train.trainer import Position, Progress, Table, Trainer, TrainState
 
 __all__ = [
     "DeviceSource",
     "Evaluation",
     "Evaluator",
+    "Players",
     "Position",
     "Progress",
     "Record",
+    "Table",
     "TrainState",
     "Trainer",
 ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,19 +13,24 @@ import numpy as np
 from flax import struct
 
 from brigade.core import (
+    Acting,
     Array,
+    Company,
     ContinualMethod,
     Key,
     Learner,
     LearnerState,
     Metrics,
+    Round,
+    Seating,
     Source,
     TaskSequence,
     Trajectory,
 )
 from brigade.core.checks import at_least
+from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
 from brigade.train.compile import jit
-from brigade.train.evaluate import Evaluator, event_names
+from brigade.train.evaluate import Evaluation, Evaluator, event_names
 from brigade.train.seeds import over_seeds
 from brigade.train.update import update as learn_from
 
@@ -51,68 +56,6 @@ class Progress:
 
 
 @dataclass
-class Record:
-    """What a run leaves behind: the evaluations, with axes [eval, task, partner, seed, episode]."""
-
-    task_names: tuple[str, ...]
-    steps_per_task: int
-    seeds: tuple[int, ...]
-    repetitions: int = 1
-    event_names: tuple[str, ...] = ()
-    horizon: int = 0  # steps of a game, to set events against
-    steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
-    score: list[np.ndarray] = field(default_factory=list)
-    returns: list[np.ndarray] = field(default_factory=list)
-    events: list[np.ndarray] = field(default_factory=list)  # [task, seed, seat, kind] per episode
-
-    AXES: ClassVar[tuple[str, ...]] = ("eval", "task", "partner", "seed", "episode")
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`steps` [eval], `task_ends` [task], `score` and `returns` as above, and their names.
-
-        Where a sequence is repeated, `task_ends` are those of the last time. `events` are
-        [eval, task, seed, seat, kind], means over episodes.
-        """
-        before = (self.repetitions - 1) * len(self.task_names)
-        ends = self.steps_per_task * (before + np.arange(1, len(self.task_names) + 1))
-        told = {}
-        if self.event_names:
-            told = {
-                "events": np.stack(self.events),
-                "event_names": np.array(self.event_names),
-                "horizon": np.array(self.horizon, np.int64),
-            }
-        return told | {
-            "score": np.stack(self.score),
-            "returns": np.stack(self.returns),
-            "steps": np.asarray(self.steps, np.int64),
-            "task_ends": ends.astype(np.int64),
-            "task_names": np.array(self.task_names),
-            "seeds": np.array(self.seeds, np.int64),
-            "repetitions": np.array(self.repetitions, np.int64),
-            "axes": np.array(self.AXES),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Record:
-        """The inverse of `arrays`."""
-        repetitions = int(arrays["repetitions"])
-        return cls(
-            task_names=tuple(arrays["task_names"].tolist()),
-            steps_per_task=int(arrays["task_ends"][-1])
-            // (repetitions * len(arrays["task_names"])),
-            seeds=tuple(arrays["seeds"].tolist()),
-            repetitions=repetitions,
-            event_names=tuple(arrays["event_names"].tolist()) if "events" in arrays else (),
-            horizon=int(arrays.get("horizon", 0)),
-            steps=arrays["steps"].tolist(),
-            score=list(arrays["score"]),
-            returns=list(arrays["returns"]),
-            events=list(arrays["events"]) if "events" in arrays else [],
-        )
-
-
-@dataclass
 class Position:
     """Where a run stands: everything needed to go on."""
 
@@ -127,7 +70,8 @@ class Trainer:
     """One compiled step serves every task of every sequence of the same shape.
 
     Seeds run side by side: each has its own tasks, parameters and randomness. The index of the
-    task is an argument, not part of the program, so no task is traced twice.
+    task is an argument, not part of the program, so no task is traced twice; so are the parameters
+    of the cast, so no partner is.
     """
 
     source: Source
@@ -135,27 +79,31 @@ class Trainer:
     method: ContinualMethod
     devices: int | None = None  # at most so many share the seeds; None for all there are
 
-    def init(self, seeds: Sequence[int], tasks: Any) -> TrainState:
-        """Fresh parameters and memory for every seed; `tasks` leaves [seeds, num_tasks, ...]."""
+    def init(self, seeds: Sequence[int], rounds: Round, cast: Any = ()) -> TrainState:
+        """Fresh parameters and memory for every seed; `rounds` leaves [seeds, num_tasks, ...]."""
         # One seed after the other: XLA's batched QR (orthogonal weights) can block for ever on a
         # machine with two cores.
         states = [
-            _init(self, jax.random.key(seed), pick_task(tasks, row))
+            _init(self, jax.random.key(seed), pick(rounds, row), cast)
             for row, seed in enumerate(seeds)
         ]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
-    def begin_task(self, state: TrainState, tasks: Any, index: int) -> TrainState:
+    def begin_task(self, state: TrainState, rounds: Round, index: int) -> TrainState:
         """Fresh games of the task; schedules start again."""
-        return _begin_task(self, state, tasks, jnp.int32(index))
+        return _begin_task(self, state, rounds, jnp.int32(index))
 
-    def step(self, state: TrainState, tasks: Any, index: int) -> tuple[TrainState, Metrics]:
+    def step(
+        self, state: TrainState, rounds: Round, index: int, cast: Any = ()
+    ) -> tuple[TrainState, Metrics]:
         """Collect one rollout and learn from it. Gives `state` away: use the returned one."""
-        return _step(self, state, tasks, jnp.int32(index))
+        return _step(self, state, rounds, jnp.int32(index), cast)
 
-    def end_phase(self, state: TrainState, tasks: Any, index: int, phase: str) -> TrainState:
+    def end_phase(
+        self, state: TrainState, rounds: Round, index: int, phase: str, cast: Any = ()
+    ) -> TrainState:
         """Let the method take stock on fresh experience."""
-        return _end_phase(self, phase, state, tasks, jnp.int32(index))
+        return _end_phase(self, phase, state, rounds, jnp.int32(index), cast)
 
     def run(
         self,
@@ -167,10 +115,12 @@ class Trainer:
         eval_every: int,
         repetitions: int = 1,
         position: Position | None = None,
+        table: Table | None = None,
     ) -> Iterator[tuple[Progress, Position]]:
         """Train one sequence per seed, from the start or from a position, one update at a time.
 
-        `repetitions` go through the sequence so often: the same tasks with the same heads.
+        `repetitions` go through the sequence so often: the same tasks with the same heads. `table`
+        says who plays with the learner, if anybody does.
 
         Evaluations come before the first update of the run, after every `eval_every` updates and
         at the end of every task. The yielded position is good until the generator goes on.
@@ -178,44 +128,72 @@ class Trainer:
         at_least("updates_per_task", updates_per_task, 1)
         at_least("eval_every", eval_every, 1)
         at_least("repetitions", repetitions, 1)
-        tasks = stack_sequences(sequences)
+        table = table or Table()
+        rounds = stack_sequences(sequences, table.companies)
         steps_per_update = self.source.steps_per_rollout
         if position is None:
-            names, steps_per_task = sequences[0].names, updates_per_task * steps_per_update
             env = evaluator.env
-            events = event_names(env)
-            record = Record(names, steps_per_task, tuple(seeds), repetitions, events, env.horizon)
-            position = Position(0, 0, self.init(seeds, tasks), record)
-            self._evaluate(evaluator, position, tasks, 0)
+            record = Record(
+                task_names=sequences[0].names,
+                steps_per_task=updates_per_task * steps_per_update,
+                seeds=tuple(seeds),
+                repetitions=repetitions,
+                event_names=event_names(env),
+                horizon=env.horizon,
+                partner_names=table.partner_names,
+                seat_names=table.seat_names,
+            )
+            position = Position(0, 0, self.init(seeds, rounds, table.cast), record)
+            self._evaluate(evaluator, position, rounds, 0, table.cast)
             yield Progress(0, 0, 0, {}, evaluated=True), position
         ends = phase_ends(self.method, updates_per_task)
         num_tasks = len(sequences[0])
         for task, update in updates_after(position, repetitions * num_tasks, updates_per_task):
             state, index = position.state, task % num_tasks
             if update == 1:
-                state = self.begin_task(state, tasks, index)
-            state, metrics = self.step(state, tasks, index)
+                state = self.begin_task(state, rounds, index)
+            state, metrics = self.step(state, rounds, index, table.cast)
             for phase in ends.get(update, ()):
-                state = self.end_phase(state, tasks, index, phase)
+                state = self.end_phase(state, rounds, index, phase, table.cast)
             position = Position(task, update, state, position.record)
             steps = (task * updates_per_task + update) * steps_per_update
             evaluated = update % eval_every == 0 or update == updates_per_task
             if evaluated:
-                self._evaluate(evaluator, position, tasks, steps)
+                self._evaluate(evaluator, position, rounds, steps, table.cast)
             yield Progress(task, update, steps, metrics, evaluated), position
 
-    def _evaluate(self, evaluator: Evaluator, position: Position, tasks: Any, steps: int) -> None:
+    def _evaluate(
+        self, evaluator: Evaluator, position: Position, rounds: Round, steps: int, cast: Any
+    ) -> None:
         """Play all tasks and add the result to the record."""
         state, record = position.state, position.record
         keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
         params = state.learner.params
-        result = evaluate(evaluator, params, state.memory, tasks, keys, self.devices)
+        result = evaluate(evaluator, params, state.memory, rounds, keys, cast, self.devices)
         record.steps.append(steps)
-        # [seeds, tasks, episodes] -> [tasks, partner, seeds, episodes]
-        record.score.append(np.asarray(result.score).swapaxes(0, 1)[:, None])
-        record.returns.append(np.asarray(result.returns).swapaxes(0, 1)[:, None])
-        if record.event_names:  # [seeds, tasks, episodes, seats, kinds]
-            record.events.append(np.asarray(result.events).mean(2).swapaxes(0, 1))
+        note(record, result, evaluator.consecutive)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Who plays with the learner: parameters of the cast, and whom each seed meets in each task."""
+
+    cast: tuple[Any, ...] = ()  # per group
+    companies: Sequence[Company] = ()  # per seed, leaves [num_tasks, ...]
+    partner_names: tuple[str, ...] = ("self",)
+    seat_names: tuple[str, ...] = ("all",)
+
+
+def note(record: Record, result: Evaluation, consecutive: int) -> None:
+    """Add an evaluation of all seeds, leaves [seeds, tasks, partners, seats, episodes, ...]."""
+    axes = (*SCORE_AXES, ROW_AXIS) if consecutive > 1 else SCORE_AXES
+    seed = SCORE_AXES.index("seed")
+    record.add("score", np.moveaxis(np.asarray(result.score), 0, seed), axes)
+    record.add("returns", np.moveaxis(np.asarray(result.returns), 0, seed), axes)
+    if record.event_names:
+        over = (4, 5) if consecutive > 1 else 4  # episodes
+        events = np.asarray(result.events).mean(over)
+        record.add("events", np.moveaxis(events, 0, EVENT_AXES.index("seed")), EVENT_AXES)
 
 
 def updates_after(
@@ -236,9 +214,14 @@ def evaluation_key(seed: int, number: int) -> Key:
 EVALUATION = 1  # names the stream
 
 
-def stack_sequences(sequences: Sequence[TaskSequence]) -> Any:
+def stack_sequences(sequences: Sequence[TaskSequence], companies: Sequence[Company] = ()) -> Round:
     """Leaves [seeds, num_tasks, ...]."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *[s.tasks for s in sequences])
+
+    def stack(trees: Sequence[Any]) -> Any:
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+    company = stack(companies) if companies else None
+    return Round(stack([sequence.tasks for sequence in sequences]), company)
 
 
 def phase_ends(method: ContinualMethod, updates: int) -> dict[int, list[str]]:
@@ -252,9 +235,9 @@ def phase_ends(method: ContinualMethod, updates: int) -> dict[int, list[str]]:
     return ends
 
 
-def pick_task(tasks: Any, index: Array | int) -> Any:
-    """One task out of a stack."""
-    return jax.tree.map(lambda leaf: leaf[index], tasks)
+def pick(tree: Any, index: Array | int) -> Any:
+    """One entry out of a stack."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def example_batch(trainer: Trainer, state: LearnerState, traj: Trajectory, key: Key) -> Any:
@@ -264,79 +247,111 @@ def example_batch(trainer: Trainer, state: LearnerState, traj: Trajectory, key: 
     return trainer.learner.standalone(first)
 
 
+def acting_with(
+    trainer: Trainer, state: LearnerState, cast: Any, company: Company | None, key: Key
+) -> Acting:
+    """What the next rollout is played with, and who would sit where if people change now."""
+    return Acting(state.params, cast, seating_for(trainer, state, company, key))
+
+
+def seating_for(
+    trainer: Trainer, state: LearnerState, company: Company | None, key: Key
+) -> Seating | None:
+    """Drawn by the task's weights, unless the learner decides who meets whom."""
+    if company is None:
+        return None
+    tables, seats = trainer.source.tables, company.evaluation.own.shape[-1]
+    seat = getattr(trainer.learner, "seat", None)
+    seat_key = jax.random.fold_in(key, SEATS)
+    if seat is not None:
+        return seat(state, company, tables, seats, seat_key)
+    return company.draw(seat_key, tables, seats)
+
+
+SEATS = 2  # names the stream seatings are drawn from
+
+
 @partial(jax.jit, static_argnums=0)
-def _init(trainer: Trainer, key: Key, tasks: Any) -> TrainState:
+def _init(trainer: Trainer, key: Key, rounds: Round, cast: Any) -> TrainState:
     key, init_key, start_key, play_key, batch_key = jax.random.split(key, 5)
-    task = pick_task(tasks, jnp.int32(0))
+    first: Round = pick(rounds, jnp.int32(0))
     learner = trainer.learner.init(init_key)
-    source = trainer.source.start(start_key, task)
-    _, traj = trainer.source.next(source, learner.params, task, play_key)
+    source = trainer.source.start(start_key, first.task)
+    acting = acting_with(trainer, learner, cast, first.company, play_key)
+    _, traj = trainer.source.next(source, acting, first.task, play_key)
     batch = example_batch(trainer, learner, traj, batch_key)
     return TrainState(learner, trainer.method.init(learner.params, batch), source, key)
 
 
 @partial(jit, static_argnums=0, donate_argnums=1)
-def _begin_task(trainer: Trainer, state: TrainState, tasks: Any, index: Array) -> TrainState:
-    def one_seed(index: Array, state: TrainState, tasks: Any) -> TrainState:
+def _begin_task(trainer: Trainer, state: TrainState, rounds: Round, index: Array) -> TrainState:
+    def one_seed(index: Array, state: TrainState, rounds: Round) -> TrainState:
         key, start_key = jax.random.split(state.key)
-        source = trainer.source.start(start_key, pick_task(tasks, index))
+        source = trainer.source.start(start_key, pick(rounds.task, index))
         learner = trainer.learner.begin_task(state.learner)
         return state.replace(learner=learner, source=source, key=key)
 
-    return over_seeds(one_seed, index, state, tasks, devices=trainer.devices)
+    return over_seeds(one_seed, index, state, rounds, devices=trainer.devices)
 
 
 @partial(jit, static_argnums=0, donate_argnums=1)
 def _step(
-    trainer: Trainer, state: TrainState, tasks: Any, index: Array
+    trainer: Trainer, state: TrainState, rounds: Round, index: Array, cast: Any
 ) -> tuple[TrainState, Metrics]:
-    def one_seed(index: Array, state: TrainState, tasks: Any) -> tuple[TrainState, Metrics]:
+    def one_seed(
+        shared: tuple[Array, Any], state: TrainState, rounds: Round
+    ) -> tuple[TrainState, Metrics]:
+        index, cast = shared
         key, play_key, learn_key = jax.random.split(state.key, 3)
-        task = pick_task(tasks, index)
-        source, traj = trainer.source.next(state.source, state.learner.params, task, play_key)
+        now: Round = pick(rounds, index)
+        acting = acting_with(trainer, state.learner, cast, now.company, play_key)
+        source, traj = trainer.source.next(state.source, acting, now.task, play_key)
         learner, memory, metrics = learn_from(
             trainer.learner, trainer.method, state.learner, state.memory, traj, learn_key
         )
         metrics = metrics | rollout_metrics(traj)
         return TrainState(learner, memory, source, key), metrics
 
-    return over_seeds(one_seed, index, state, tasks, devices=trainer.devices)
+    return over_seeds(one_seed, (index, cast), state, rounds, devices=trainer.devices)
 
 
 @partial(jit, static_argnums=(0, 1), donate_argnums=2)
 def _end_phase(
-    trainer: Trainer, phase: str, state: TrainState, tasks: Any, index: Array
+    trainer: Trainer, phase: str, state: TrainState, rounds: Round, index: Array, cast: Any
 ) -> TrainState:
-    def one_seed(index: Array, state: TrainState, tasks: Any) -> TrainState:
+    def one_seed(shared: tuple[Array, Any], state: TrainState, rounds: Round) -> TrainState:
+        index, cast = shared
         key, play_key, batch_key, method_key = jax.random.split(state.key, 4)
-        task = pick_task(tasks, index)
+        now: Round = pick(rounds, index)
         # Played aside: where the games stand is not moved, and a method that does not look at the
         # batch pays nothing for it.
-        _, traj = trainer.source.next(state.source, state.learner.params, task, play_key)
+        acting = acting_with(trainer, state.learner, cast, now.company, play_key)
+        _, traj = trainer.source.next(state.source, acting, now.task, play_key)
         batch = example_batch(trainer, state.learner, traj, batch_key)
         memory, learner = trainer.method.end_phase(
             state.memory, phase, state.learner, trainer.learner, batch, method_key
         )
         return state.replace(learner=learner, memory=memory, key=key)
 
-    return over_seeds(one_seed, index, state, tasks, devices=trainer.devices)
+    return over_seeds(one_seed, (index, cast), state, rounds, devices=trainer.devices)
 
 
-@partial(jit, static_argnums=(0, 5))
+@partial(jit, static_argnums=(0, 6))
 def evaluate(
     evaluator: Evaluator,
     params: Any,
     memory: Any,
-    tasks: Any,
+    rounds: Round,
     keys: Key,
+    cast: Any = (),
     devices: int | None = None,
 ) -> Any:
     """Play all tasks with every seed's parameters; leaves and keys [seeds, ...]."""
 
-    def one_seed(_: Any, params: Any, memory: Any, tasks: Any, key: Key) -> Any:
-        return evaluator(params, memory, tasks, key)
+    def one_seed(cast: Any, params: Any, memory: Any, rounds: Round, key: Key) -> Any:
+        return evaluator(params, memory, rounds, key, cast)
 
-    return over_seeds(one_seed, (), params, memory, tasks, keys, devices=devices)
+    return over_seeds(one_seed, cast, params, memory, rounds, keys, devices=devices)
 
 
 def rollout_metrics(traj: Trajectory) -> Metrics:

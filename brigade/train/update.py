@@ -11,6 +11,7 @@ from brigade.core import Array, ContinualMethod, Key, Learner, LearnerState, Met
 from brigade.train.compile import unroll
 
 UNROLLED_BATCHES = 2
+AFTER_ROLLOUT = 3  # names a stream of random numbers
 
 
 def update(
@@ -43,6 +44,9 @@ def update(
     one_batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
     mem = method.observe(mem, learner.standalone(one_batch), observe_key)
     health = learner.diagnose(state.params, one_batch)
+    after_rollout = getattr(learner, "after_rollout", None)
+    if after_rollout is not None:
+        state = after_rollout(state, traj, jax.random.fold_in(key, AFTER_ROLLOUT))
     return state, mem, jax.tree.map(jnp.mean, metrics) | health
 
 

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from brigade.metrics.stats import mean_and_interval
-from brigade.report.measure import summary
+from brigade.report.summary import summary
 from brigade.report.read import RunData, read_run
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, example_for, make_learner, make_trainer
 
 import brigade
-from brigade.core import Benchmark
+from brigade.core import Acting, Benchmark
 from brigade.testing import (
     check_avail,
     check_environment,
@@ -15,7 +15,7 @@ from brigade.testing import (
     check_policy,
     check_trajectory,
 )
-from brigade.train import DeviceSource
+from brigade.train import DeviceSource, Players
 
 
 @pytest.mark.parametrize("name", brigade.names("envs"))
@@ -29,7 +29,7 @@ def test_learners_keep_their_promises(name):
     learner = brigade.get("learners", name)().build(
         env, num_tasks=len(sequence), updates_per_task=4
     )
-    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
+    source = DeviceSource(env, Players(learner.policy), NUM_ENVS, NUM_STEPS)
     check_learner(learner, source, sequence[0])
 
 
@@ -74,10 +74,10 @@ def test_benchmarks_describe_a_stream_their_environment_can_play(name):
 def test_rollouts_keep_their_promises():
     env, sequence = example()
     learner = make_learner(env)
-    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS + 7)
+    source = DeviceSource(env, Players(learner.policy), NUM_ENVS, NUM_STEPS + 7)
     state = learner.init(jax.random.key(0))
     loop = source.start(jax.random.key(1), sequence[0])
-    _, traj = jax.jit(source.next)(loop, state.params, sequence[0], jax.random.key(2))
+    _, traj = jax.jit(source.next)(loop, Acting(state.params), sequence[0], jax.random.key(2))
     check_trajectory(traj, NUM_STEPS + 7, NUM_ENVS)
 
 

@@ -4,7 +4,7 @@ from brigade.core import ContinualMethod
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
-from brigade.train import DeviceSource, Evaluator, Trainer
+from brigade.train import DeviceSource, Evaluator, Players, Trainer
 
 NUM_ENVS, NUM_STEPS, EPISODES = 4, 20, 3
 
@@ -30,9 +30,9 @@ def make_learner(env, num_tasks=3, **settings):
     return settings.build(env, num_tasks=num_tasks, updates_per_task=4)
 
 
-def make_trainer(env, learner, method: ContinualMethod | None = None, policy=None):
+def make_trainer(env, learner, method: ContinualMethod | None = None):
     method = method or FineTuning()
-    policy = method.wrap_policy(policy or learner.policy)
-    source = DeviceSource(env, policy, NUM_ENVS, NUM_STEPS)
-    evaluator = Evaluator(env, policy, method, EPISODES)
+    players = Players(method.wrap_policy(learner.policy))
+    source = DeviceSource(env, players, NUM_ENVS, NUM_STEPS)
+    evaluator = Evaluator(env, players, method, EPISODES)
     return Trainer(source, learner, method), evaluator

@@ -12,7 +12,7 @@ import brigade
 from brigade.benchmarks.jaxnav import twenty
 from brigade.benchmarks.meal import level_1
 from brigade.report import read_run
-from brigade.report.measure import summary
+from brigade.report.summary import summary
 from brigade.runs.baselines import (
     add_baselines,
     baseline_seed,
@@ -57,8 +57,8 @@ def test_baselines_are_kept_in_the_run_and_beside_it(finished):
     assert [steps for _, steps in told] == [0, 80, 160]
     assert len(list((finished.path.parent / "baselines").glob("*.npz"))) == 1
     transfer = summary(read_run(finished.path))
-    assert transfer.transfer_note == ""
-    assert transfer.forward_transfer is not None
+    assert transfer.notes == []
+    assert transfer.values["forward_transfer"] is not None
 
 
 def test_another_method_of_the_same_seed_shares_them(finished, monkeypatch):
@@ -107,8 +107,8 @@ def test_a_baseline_depends_on_the_experiment_but_not_on_the_method(tmp_path):
         names.add(fingerprint(from_dict(SMALL | {"benchmark": f"{source}:meeting"}), 0))
     assert len(names) == 2
     partners = dict(SMALL) | {"benchmark": "meal/partners"}
-    ours = Path(brigade.__file__).parent / "partners" / "brdiv_cramped_room.npz"
-    copy = tmp_path / "partners.npz"
+    ours = Path(brigade.__file__).parent / "partners" / "brdiv_cramped_room.safetensors"
+    copy = tmp_path / "partners.safetensors"
     shutil.copy(ours, copy)
     with_file = from_dict(partners | {"env": {"population": str(copy)}})
     before = fingerprint(with_file, 0)

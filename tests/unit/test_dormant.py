@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 
+from brigade.core import Acting
 from brigade.metrics.plasticity import dormant_ratio
 from brigade.nets.dormant import dormant_share, watched_units
-from brigade.train import DeviceSource
+from brigade.train import DeviceSource, Players
 
 
 def test_the_share_is_that_of_the_metric():
@@ -21,10 +22,10 @@ def test_the_share_is_that_of_the_metric():
 def test_a_learner_tells_how_many_of_its_units_sleep():
     env, sequence = example()
     learner = make_learner(env)
-    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
+    source = DeviceSource(env, Players(learner.policy), NUM_ENVS, NUM_STEPS)
     state = learner.init(jax.random.key(0))
     loop = source.start(jax.random.key(1), sequence[0])
-    _, traj = jax.jit(source.next)(loop, state.params, sequence[0], jax.random.key(2))
+    _, traj = jax.jit(source.next)(loop, Acting(state.params), sequence[0], jax.random.key(2))
     _, data, index = learner.prepare(state, traj, jax.random.key(3))
     batch = learner.take(data, index[0])
     with watched_units() as layers:

@@ -12,7 +12,7 @@ import brigade
 ROOT = Path(brigade.__file__).parent
 
 BASE = {"core", "registry", "errors"}
-TRAINED = BASE | {"envs", "nets", "learners", "methods", "partners", "train"}
+TRAINED = BASE | {"envs", "nets", "learners", "methods", "partners", "train", "metrics"}
 
 # What each part may import beside itself.
 MAY_IMPORT = {
@@ -27,10 +27,11 @@ MAY_IMPORT = {
     "partners": BASE | {"envs", "nets", "learners"},
     "train": TRAINED,
     "benchmarks": TRAINED,
-    "runs": TRAINED | {"__version__"},
+    "populations": TRAINED,
+    "runs": TRAINED | {"populations", "__version__"},
     "report": BASE | {"metrics", "runs", "envs"},
     "reproduce": BASE | {"metrics", "runs", "report", "__version__"},
-    "commands": TRAINED | {"benchmarks", "runs", "report", "metrics"},
+    "commands": TRAINED | {"benchmarks", "runs", "report"},
 }
 
 

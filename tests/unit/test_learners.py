@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example
 
+from brigade.core import Acting
 from brigade.envs.overcooked import Overcooked, task_from_grid
 from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig, SinglePPO
 from brigade.nets import Categorical, Gaussian
 from brigade.testing import check_learner, check_policy
-from brigade.train import DeviceSource
+from brigade.train import DeviceSource, Players
 
 SMALL = PPOConfig(epochs=2, minibatches=2, shaping_steps=None)
 
@@ -24,11 +25,11 @@ def build(kind, **network):
 
 
 def roll(env, sequence, learner, steps=NUM_STEPS, rollouts=1):
-    source = DeviceSource(env, learner.policy, NUM_ENVS, steps)
+    source = DeviceSource(env, Players(learner.policy), NUM_ENVS, steps)
     state = learner.init(jax.random.key(0))
     loop, play = source.start(jax.random.key(1), sequence[1]), jax.jit(source.next)
     for number in range(rollouts):
-        loop, traj = play(loop, state.params, sequence[1], jax.random.key(2 + number))
+        loop, traj = play(loop, Acting(state.params), sequence[1], jax.random.key(2 + number))
     return state, traj
 
 
@@ -44,7 +45,7 @@ def roll(env, sequence, learner, steps=NUM_STEPS, rollouts=1):
 )
 def test_learners_keep_their_promises(kind, network):
     env, sequence, learner = build(kind, **network)
-    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
+    source = DeviceSource(env, Players(learner.policy), NUM_ENVS, NUM_STEPS)
     check_learner(learner, source, sequence[0])
     view = env.reset(jax.random.key(0), sequence[0])[1].view
     check_policy(learner.policy, view, env.num_actions)
@@ -150,8 +151,8 @@ def test_memory_matters_and_restarts_with_the_game():
     policy, params = learner.policy, learner.init(jax.random.key(0)).params
     view = env.reset(jax.random.key(0), sequence[0])[1].view
     later = view.replace(first=jnp.zeros(2, bool))
-    full = jax.tree.map(jnp.ones_like, policy.initial_carry(()))
-    empty = policy.initial_carry(())
+    full = jax.tree.map(jnp.ones_like, policy.initial_carry((2,)))
+    empty = policy.initial_carry((2,))
 
     def value(carry, view):
         return policy.act(params, carry, view, jax.random.key(1))[2]["value"]
@@ -194,4 +195,4 @@ def test_one_seat_alone_can_have_a_central_critic():
     env = Overcooked(num_agents=1, height=4, width=5, horizon=20)
     task = task_from_grid(("XXPXX", "O1..X", "X...X", "XDXSX"), num_agents=1)
     learner = MAPPO(SMALL, NetworkConfig(hidden=(8,))).build(env, num_tasks=1, updates_per_task=1)
-    check_learner(learner, DeviceSource(env, learner.policy, 4, 20), task)
+    check_learner(learner, DeviceSource(env, Players(learner.policy), 4, 20), task)

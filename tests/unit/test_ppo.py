@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 
+from brigade.core import Acting
 from brigade.learners import PPOConfig
 from brigade.learners.losses import (
     clipped_surrogate,
@@ -19,7 +20,7 @@ from brigade.learners.losses import (
     weighted_mean,
 )
 from brigade.nets import Categorical
-from brigade.train import DeviceSource
+from brigade.train import DeviceSource, Players
 
 
 def column(*numbers):
@@ -122,10 +123,10 @@ def test_impossible_settings_are_refused(settings):
 def rollout():
     env, sequence = example()
     learner = make_learner(env)
-    source = DeviceSource(env, learner.policy, NUM_ENVS, NUM_STEPS)
+    source = DeviceSource(env, Players(learner.policy), NUM_ENVS, NUM_STEPS)
     state = learner.init(jax.random.key(0))
     loop = source.start(jax.random.key(1), sequence[0])
-    _, traj = jax.jit(source.next)(loop, state.params, sequence[0], jax.random.key(2))
+    _, traj = jax.jit(source.next)(loop, Acting(state.params), sequence[0], jax.random.key(2))
     return env, state, traj
 
 

@@ -17,15 +17,16 @@ from rich.console import Console
 from brigade.envs.overcooked.rules import EVENTS
 from brigade.report import (
     RunFolderError,
+    coordination,
     curves,
     print_summary,
     read_run,
-    together,
     write_csv,
     write_report,
 )
 from brigade.report.command import command
-from brigade.report.measure import NO_BASELINES, REPEATED, Estimate, summary
+from brigade.report.measures import NO_BASELINES, REPEATED
+from brigade.report.summary import Estimate, summary
 from brigade.report.tables import labels
 from brigade.runs.config import as_flags
 
@@ -75,9 +76,9 @@ def page_of(*runs, folder):
     return write_report(list(runs), folder).read_text(encoding="utf-8")
 
 
-def printed(*runs, **options):
+def printed(*runs, width=80, **options):
     out = io.StringIO()
-    print_summary(Console(file=out, width=80, **options), list(runs))
+    print_summary(Console(file=out, width=width, **options), list(runs))
     return out.getvalue()
 
 
@@ -90,31 +91,75 @@ def near(estimate, first, second):
 
 def test_numbers_are_those_of_hand_arithmetic(tmp_path):
     numbers = summary(read_run(make_run(tmp_path / "run")))
-    one, two = numbers.tasks
-    near(one.after_training, 1.0, 0.8)
-    near(one.final, 0.5, 0.4)
+    final, lost = numbers.by_task["average_score"], numbers.by_task["forgetting"]
+    near(numbers.by_task["after_training"][0], 1.0, 0.8)
+    near(final[0], 0.5, 0.4)
     # Seed 3 lost half at both later evaluations. Seed 4 lost nothing, then half: weights 1/e, 1/e².
-    near(one.forgetting, 0.5, 0.5 / (math.e + 1))
-    near(two.after_training, 0.8, 0.62)
-    near(two.final, 0.8, 0.62)
-    assert two.forgetting is None  # nothing came after it
-    near(numbers.average_score, 0.65, 0.51)
-    near(numbers.learned, 0.9, 0.71)
-    near(numbers.forgetting, 0.5, 0.5 / (math.e + 1))
-    assert numbers.forward_transfer is None
-    assert numbers.transfer_note == NO_BASELINES
+    near(lost[0], 0.5, 0.5 / (math.e + 1))
+    near(numbers.by_task["after_training"][1], 0.8, 0.62)
+    near(final[1], 0.8, 0.62)
+    assert lost[1] is None  # nothing came after it
+    near(numbers.values["average_score"], 0.65, 0.51)
+    near(numbers.values["after_training"], 0.9, 0.71)
+    near(numbers.values["forgetting"], 0.5, 0.5 / (math.e + 1))
+    assert numbers.values["forward_transfer"] is None
+    assert numbers.notes == [f"Forward transfer: {NO_BASELINES}."]
     assert numbers.finished
+
+
+def test_a_run_is_reported_by_the_measures_of_its_benchmark(tmp_path):
+    """Named in its config; one that is not installed here is left out."""
+    folder = make_run(tmp_path / "run")
+    head = json.loads((folder / "config.json").read_text())
+    head["measures"] = ["average_return", "of_another_package", "after_training"]
+    (folder / "config.json").write_text(json.dumps(head))
+    run = read_run(folder)
+    numbers = summary(run)
+    assert list(numbers.values) == ["average_return", "after_training"]
+    near(numbers.values["average_return"], 20 * 0.65, 20 * 0.51)
+    assert "Average return 11.60 ± 17.79." in printed(run)
+    assert "forgetting" not in printed(run)
+    page = page_of(run, folder=tmp_path / "out")
+    assert "Average return" in page
+    assert "Forgetting" not in page
+    _, totals = (rows_of(path) for path in write_csv([run], tmp_path / "out"))
+    assert float(totals[-1]["average_return"]) == pytest.approx(11.6)
+    assert "forgetting" not in totals[0]
+
+
+def test_partners_and_seats_are_axes_of_their_own(tmp_path):
+    """Two partners, two seats: reports average them and show them apart."""
+    seats = np.stack([FIRST, SECOND], axis=-1)[:, :, None, None, :, None]
+    score = seats * np.array([[1.0, 0.5], [0.2, 0.1]])[:, :, None, None]
+    named = {
+        "score": score,
+        "returns": score,
+        "axes": np.array(["eval", "task", "partner", "seat", "seed", "episode"]),
+        "partner_names": np.array(["human", "static"]),
+        "seat_names": np.array(["0", "1"]),
+    }
+    run = read_run(make_run(tmp_path / "run", **named))
+    near(summary(run).values["average_score"], 0.65 * 0.45, 0.51 * 0.45)
+    assert run.mean("score", "seat", "partner").shape == (2, 2)
+    text = printed(run)
+    assert "human: on seat 0 0.58 ± 0.89, on seat 1 0.29 ± 0.44" in text
+    assert "static: on seat 0 0.12 ± 0.18" in text
+    assert "With whom, on which seat" in page_of(run, folder=tmp_path / "out")
+    wrong = named | {"partner_names": np.array(["human"])}
+    with pytest.raises(RunFolderError, match="score has 2 on its axis partner"):
+        read_run(make_run(tmp_path / "wrong", **wrong))
 
 
 def test_forward_transfer_needs_baselines(tmp_path):
     alone = {"baseline_steps": np.array([0, 50, 100]), "baseline_score": np.zeros((2, 2, 3))}
     run = read_run(make_run(tmp_path / "run", **alone))
     numbers = summary(run)
-    assert f"Forward transfer {numbers.forward_transfer}, area gained" in printed(run)
+    transfer = numbers.values["forward_transfer"]
+    assert f"Forward transfer {transfer}, area gained" in printed(run)
     # Alone nothing is learned, so the gain is the mean height of the curve itself.
-    near(numbers.forward_transfer, (0.5 + 0.4) / 2, (0.4 + 0.405) / 2)
-    assert numbers.area_gained == numbers.forward_transfer
-    assert numbers.transfer_note == ""
+    near(transfer, (0.5 + 0.4) / 2, (0.4 + 0.405) / 2)
+    assert numbers.values["area_gained"] == transfer
+    assert numbers.notes == []
 
 
 def test_a_curve_tells_how_far_tasks_are_ahead_of_learning_them_alone(tmp_path):
@@ -146,8 +191,8 @@ def test_a_repeated_sequence_has_no_forward_transfer_but_plasticity(tmp_path):
     ]
     (path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
     run = read_run(path)
-    assert summary(run).forward_transfer is None
-    assert summary(run).transfer_note == REPEATED
+    assert summary(run).values["forward_transfer"] is None
+    assert summary(run).notes == [f"Forward transfer: {REPEATED}."]
     page = write_report([run], tmp_path / "report").read_text()
     assert "AUC-loss" in page
     assert "0.25" in page
@@ -159,7 +204,7 @@ def test_a_repeated_sequence_has_no_forward_transfer_but_plasticity(tmp_path):
 def test_bad_baselines_are_explained_not_fatal(tmp_path):
     alone = {"baseline_steps": np.array([0, 50]), "baseline_score": np.zeros((1, 2, 3))}
     run = read_run(make_run(tmp_path / "run", **alone))
-    assert summary(run).forward_transfer is None
+    assert summary(run).values["forward_transfer"] is None
     assert "baseline_score" in printed(run)
 
 
@@ -171,11 +216,11 @@ def test_unfinished_run_says_what_is_known(tmp_path, evals, trained, lost):
     numbers = summary(run)
     assert not numbers.finished
     assert numbers.trained == trained
-    assert (numbers.learned is None) == (trained == 0)
+    assert (numbers.values["after_training"] is None) == (trained == 0)
     if lost:
-        near(numbers.tasks[0].forgetting, *lost)
+        near(numbers.by_task["forgetting"][0], *lost)
     else:
-        assert numbers.forgetting is None
+        assert numbers.values["forgetting"] is None
     assert "not finished" in printed(run)
     assert "not finished" in page_of(run, folder=tmp_path / "out")
 
@@ -186,7 +231,7 @@ def test_one_seed_has_no_interval(tmp_path):
     folder = make_run(tmp_path / "run", **arrays)
     (folder / "log.jsonl").unlink()
     run = read_run(folder)
-    assert str(summary(run).average_score) == "0.65"
+    assert str(summary(run).values["average_score"]) == "0.65"
     text = printed(run)
     assert "±" not in text
     assert "1 seed," in text
@@ -209,16 +254,17 @@ def test_terminal_compares_runs(tmp_path):
     assert max(map(len, text.splitlines())) <= 80
     lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
     assert lines[0] == "meal/level-1"
-    assert lines[1] == "method seeds average score forgetting"
-    assert lines[2] == "ft 2 0.58 ± 0.89 0.32 ± 2.32"
-    assert lines[3] == "ewc 2 0.58 ± 0.89 0.32 ± 2.32"
+    assert lines[1] == "method seeds average score forgetting after training"
+    assert lines[2] == "ft 2 0.58 ± 0.89 0.32 ± 2.32 0.80 ± 1.21"
+    assert lines[3] == "ewc 2 0.58 ± 0.89 0.32 ± 2.32 0.80 ± 1.21"
 
 
 def test_terminal_names_the_benchmarks_where_they_differ(tmp_path):
     one = read_run(make_run(tmp_path / "a"))
     two = read_run(make_run(tmp_path / "b", config=CONFIG | {"benchmark": "meal/level-2"}))
-    lines = [re.sub(r"\s+", " ", line).strip() for line in printed(one, two).splitlines()]
-    assert lines[0] == "run benchmark method seeds average score forgetting"
+    text = printed(one, two, width=120)
+    lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
+    assert lines[0] == "run benchmark method seeds average score forgetting after training"
     assert lines[2].startswith("meal/level-2 ft")
 
 
@@ -340,7 +386,14 @@ def painted(monkeypatch, summaries):
 def test_the_plane_shows_what_is_kept_over_what_is_gained(tmp_path, monkeypatch):
     numbers = summary(read_run(make_run(tmp_path / "run")))
     runs = [
-        replace(numbers, area_gained=Estimate(gained, 0.1), forgetting=Estimate(lost, 0.2))
+        replace(
+            numbers,
+            values={
+                **numbers.values,
+                "area_gained": Estimate(gained, 0.1),
+                "forgetting": Estimate(lost, 0.2),
+            },
+        )
         for gained, lost in ((-0.25, 0.125), (0.5, 0.75))
     ]
     named, points = painted(monkeypatch, runs)
@@ -348,7 +401,7 @@ def test_the_plane_shows_what_is_kept_over_what_is_gained(tmp_path, monkeypatch)
     assert points == [(-0.25, 0.875), (0.5, 0.25)]
     named, points = painted(monkeypatch, [numbers, runs[1]])  # of one, transfer is not known
     assert named == ("score after own training", "1 - forgetting")
-    assert [x for x, _ in points] == [numbers.learned.mean] * 2
+    assert [x for x, _ in points] == [numbers.values["after_training"].mean] * 2
     assert curves.stability_plasticity(runs[:1]) is None
 
 
@@ -373,8 +426,8 @@ def test_csv_rows(tmp_path):
     assert [float(r["score"]) for r in found] == pytest.approx([0.8, 0.4])
     assert [float(r["return"]) for r in found] == pytest.approx([16.0, 8.0])
     assert [(r["run"], r["task"]) for r in totals[:3]] == [("x", "1"), ("x", "2"), ("x", "all")]
-    assert float(totals[2]["final"]) == pytest.approx(0.58)
-    assert float(totals[2]["final_half_width"]) == pytest.approx(T * 0.07)
+    assert float(totals[2]["average_score"]) == pytest.approx(0.58)
+    assert float(totals[2]["average_score_half_width"]) == pytest.approx(T * 0.07)
     assert totals[1]["forgetting"] == totals[2]["forward_transfer"] == ""
 
 
@@ -510,18 +563,17 @@ def test_damaged_compressed_data_is_an_error(tmp_path):
 
 def test_a_run_that_tells_of_events_shows_how_seats_share_their_work(tmp_path):
     quiet = read_run(make_run(tmp_path / "quiet"))
-    shape = quiet.arrays["score"].shape
-    events = np.zeros((shape[0], shape[1], shape[3], 2, len(EVENTS)))
+    events = np.zeros((*quiet.score.shape, 2, len(EVENTS)))  # the axes of older runs
     events[..., 0, EVENTS.index("delivery")] = 3
     events[..., 1, EVENTS.index("delivery")] = 1
     events[..., 1, EVENTS.index("stay")] = 40
     told = {"events": events, "event_names": np.array(EVENTS), "horizon": np.array(400)}
     run = read_run(make_run(tmp_path / "run", **told))
-    first, second, team = together.rows(run)
+    first, second, team = coordination.rows(run)
     assert first[1].startswith("0.75")
     assert second[2].startswith("0.10")
     assert team[3].startswith("0.50")
-    assert together.rows(quiet) == []
+    assert coordination.rows(quiet) == []
     assert "Working together" in page_of(run, folder=tmp_path / "out")
 
 
@@ -533,5 +585,5 @@ def test_events_that_do_not_fit_are_refused(tmp_path, wrong):
         "horizon": np.array(400),
     }
     told[wrong] = np.zeros(7)
-    with pytest.raises(RunFolderError, match="events must be"):
+    with pytest.raises(RunFolderError, match="events"):
         read_run(make_run(tmp_path / "run", **told))

@@ -8,17 +8,21 @@ import signal
 import sys
 import threading
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from brigade import registry
 from brigade.errors import UserError
-from brigade.report.measure import Estimate
+from brigade.metrics.record import with_all_axes
+from brigade.report.measures import of_tasks
 from brigade.report.read import RunData, read_run
-from brigade.reproduce import command, measures
+from brigade.report.summary import Estimate, estimate, find
+from brigade.reproduce import command
 from brigade.reproduce.jobs import Job, do_all, last_step
-from brigade.reproduce.meal import LEVELLED, METHODS, TARGETS, find
+from brigade.reproduce.meal import LEVELLED, METHODS, TARGETS, find_target
 from brigade.reproduce.table import Cell, save
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.config import from_dict
@@ -30,19 +34,19 @@ MEETING = str(Path(__file__).parents[2] / "examples" / "meeting.py") + ":meeting
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_run_of_every_target_can_be_put_together(name):
     for level in ("1", "2", "3") if name in LEVELLED else (None,):
-        target = find(name, level)
+        target = find_target(name, level)
         for row in target.rows:
             for small in (True, False):
                 experiment = from_dict(command.settings_of(target, row, small))
                 assert experiment.config.preset == ("laptop" if small else "paper")
-        assert set(target.measures) <= set(measures.MEASURES)
+        assert set(target.measures) <= set(registry.names("measures"))
         for row in target.rows:
             assert set(row.published) <= set(target.measures)
 
 
 def test_small_tables_share_one_budget():
     for name in TARGETS:
-        target = find(name, None)
+        target = find_target(name, None)
         rows = [row for row in target.rows if not row.heavy]
         runs = [command.settings_of(target, row, small=True) for row in rows]
         steps = sum(
@@ -83,7 +87,7 @@ def small_target(measures=("average_score", "forgetting", "forward_transfer")):
 
 @pytest.fixture
 def one_target(monkeypatch):
-    monkeypatch.setattr(command, "find", lambda name, level: small_target())
+    monkeypatch.setattr(command, "find_target", lambda name, level: small_target())
 
 
 def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, monkeypatch):
@@ -167,14 +171,15 @@ def test_recorded_figures_come_out_of_their_folders(name, number):
         if found:
             run = read_run(results / found[1])
             for measure in ("average_score", "forgetting", "after_training"):
-                assert f"| {measures.MEASURES[measure][1](run)} |" in line
+                found = find(measure)
+                assert f"| {estimate(found, found.compute(run))} |" in line
 
 
 def test_published_numbers_are_the_papers():
     """A few of each table, from the paper: the rows beside ours are no typing errors."""
 
     def published(name, row, level=None):
-        figures = {r.name: r.published for r in find(name, level).rows}[row]
+        figures = {r.name: r.published for r in find_target(name, level).rows}[row]
         return [(f.value, f.half_width) for f in figures.values()]
 
     ewc = [(0.604, 0.21), (0.027, 0.01), (-0.086, 0.34)]
@@ -271,12 +276,12 @@ def run_data(**arrays):
         "seeds": np.array([0, 1]),
         "repetitions": np.array(arrays.pop("repetitions", 1)),
     }
-    return RunData(Path("run"), {}, table | arrays, tuple(log), {})
+    return RunData(Path("run"), {}, with_all_axes(table | arrays), tuple(log), {})
 
 
 def mean(name, run):
     """The mean of a measure over seeds."""
-    return measures.MEASURES[name][1](run).mean
+    return find(name).compute(run).mean()
 
 
 def test_updates_without_an_episode_have_no_score():
@@ -302,9 +307,9 @@ def test_after_training_by_hand():
     run = run_data(score=score, steps=[0, 10, 20], task_ends=[10, 20])
     assert mean("after_training", run) == pytest.approx(0.7)
     assert mean("average_score", run) == pytest.approx(0.35)
-    half = measures.of_tasks(measures.Fraction(1, 2), measures.Fraction(1))
-    assert half(run).mean == pytest.approx(0.7)  # task 2 alone: (0.4 + 1.0) / 2
-    assert measures.MEASURES["forward_transfer"][1](run) is None  # no baselines
+    half = of_tasks("half", Fraction(1, 2), Fraction(1))
+    assert half.compute(run).mean() == pytest.approx(0.7)  # task 2 alone: (0.4 + 1.0) / 2
+    assert find("forward_transfer").compute(run) is None  # no baselines
 
 
 def test_plasticity_of_a_repeated_sequence_by_hand():
@@ -326,12 +331,10 @@ def test_plasticity_of_a_repeated_sequence_by_hand():
     holed = run_data(
         score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[2, 4], repetitions=2, log=[*gaps, *log]
     )
-    assert (
-        measures.MEASURES["auc_loss"][1](holed) is None
-    )  # 12 of 16 updates: not 3 for every visit
+    assert find("auc_loss").compute(holed) is None  # 12 of 16 updates: not 3 for every visit
     bare = run_data(score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[6, 8], repetitions=2)
     for name in ("auc_loss", "final_performance_ratio", "raw_auc_ratio", "dormant", "collapse"):
-        assert measures.MEASURES[name][1](bare) is None  # folders that travel have no log or events
+        assert find(name).compute(bare) is None  # folders that travel have no log or events
     once = run_data(score=np.zeros((2, 2, 2)), steps=[0, 8], task_ends=[4, 8])
     assert mean("auc_loss", once) == 0.0
     assert mean("raw_auc_ratio", once) == 1.0

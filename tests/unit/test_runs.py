@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -16,12 +17,14 @@ import pytest
 import brigade
 from brigade import registry
 from brigade.errors import UserError
+from brigade.report import read_run
 from brigade.runs import folder as folders
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.run import heeding_ctrl_c, load, resume, run
 from brigade.runs.sinks import Sinks
 from brigade.train import Progress, Trainer
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "data"
 SMALL = {
     "benchmark": "meal/level-1",
     "tasks": 2,
@@ -59,8 +62,8 @@ def test_a_run_folder_has_everything_in_it(finished):
     ]
     assert len(rows[0]["metrics"]["loss"]) == 2
     with np.load(path / "returns.npz", allow_pickle=False) as arrays:
-        assert arrays["axes"].tolist() == ["eval", "task", "partner", "seed", "episode"]
-        assert arrays["score"].shape == (5, 2, 1, 2, 2)
+        assert arrays["axes"].tolist() == ["eval", "task", "partner", "seat", "seed", "episode"]
+        assert arrays["score"].shape == (5, 2, 1, 1, 2, 2)
         assert arrays["steps"].tolist() == [0, 1600, 2400, 4000, 4800]
         assert arrays["task_ends"].tolist() == [2400, 4800]
         assert arrays["seeds"].tolist() == [3, 4]
@@ -86,6 +89,28 @@ def test_two_processes_cannot_write_one_run(finished):
     holder.lock()
     with pytest.raises(RunFolderError, match="is being written by another process"):
         resume(finished.path)
+
+
+def test_a_run_of_an_earlier_version_is_read_and_taken_up(tmp_path):
+    """Stopped before partners were data: it ends as that version would have ended it."""
+    with tarfile.open(GOLDEN / "old_run.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    path = tmp_path / "old_run"
+    assert read_run(path).score.shape[1:] == (2, 1)
+    assert load(path).params["actor_head"]["bias"].shape == (1, 12)
+    resume(path)
+    before, after = (np.load(path / name) for name in ("expected_returns.npz", "returns.npz"))
+    assert before["score"].ndim == 5
+    known = len(before["steps"]) - 1  # evaluations before it was stopped
+    for name in ("score", "returns"):
+        np.testing.assert_array_equal(before[name][:known], after[name][:known, :, :, 0])
+    np.testing.assert_array_equal(before["events"][:known], after["events"][:known, :, 0, 0])
+    losses = [
+        [json.loads(line)["metrics"]["loss"] for line in (path / name).read_text().splitlines()]
+        for name in ("expected_log.jsonl", "log.jsonl")
+    ]
+    assert len(losses[0]) == 8
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)  # compiled by other flags
 
 
 def stopped_run(path, after, settings=SMALL):
@@ -182,7 +207,7 @@ def test_a_full_disk_leaves_a_run_that_resumes(finished, tmp_path, monkeypatch):
 
 def test_a_loaded_run_has_policies_that_act(finished):
     loaded = load(finished.path)
-    assert loaded.returns["score"].shape == (5, 2, 1, 2, 2)
+    assert loaded.returns["score"].shape == (5, 2, 1, 1, 2, 2)
     env, task = loaded.parts.benchmark.env, loaded.parts.sequences[1][0]
     _, now = env.reset(jax.random.key(0), task)
     params = loaded.acting_params(seed=1, task=0)

@@ -13,10 +13,11 @@ import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner, make_trainer
 
 from brigade.benchmarks.meal import KitchenSettings, MixedSettings, curriculum, kitchens
+from brigade.core import Acting
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids, task_from_grid
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
-from brigade.train import DeviceSource, Trainer
+from brigade.train import DeviceSource, Players, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, step_all
 from brigade.train.trainer import _step, evaluate, stack_sequences
 
@@ -33,8 +34,10 @@ def parts():
 def test_rollouts_hold_a_byte_per_entry(parts):
     env, trainer, _, tasks, state = parts
     one = jax.tree.map(lambda leaf: leaf[0], state)
-    task = jax.tree.map(lambda leaf: leaf[0, 0], tasks)
-    _, traj = jax.eval_shape(trainer.source.next, one.source, one.learner.params, task, one.key)
+    task = jax.tree.map(lambda leaf: leaf[0, 0], tasks.task)
+    _, traj = jax.eval_shape(
+        trainer.source.next, one.source, Acting(one.learner.params), task, one.key
+    )
     assert traj.view.obs.dtype == jnp.uint8
     assert traj.view.obs.shape == (NUM_STEPS, NUM_ENVS, env.num_agents, *env.obs_shape)
     learner = dataclasses.replace(trainer.learner, changing_inputs=192)
@@ -46,7 +49,7 @@ def test_rollouts_hold_a_byte_per_entry(parts):
 def test_the_programs_never_call_the_host(parts):
     _, trainer, evaluator, tasks, state = parts
     keys = jnp.stack([jax.random.key(0)])
-    step = _step.lower(trainer, state, tasks, jnp.int32(0)).as_text()
+    step = _step.lower(trainer, state, tasks, jnp.int32(0), ()).as_text()
     play = evaluate.lower(evaluator, state.learner.params, state.memory, tasks, keys).as_text()
     for text in (step, play):
         assert "while" in text
@@ -172,7 +175,7 @@ for devices in (1, 2, 4):
     state, metrics = trainer.step(state, tasks, 0)
     state = trainer.end_phase(state, tasks, 0, "train")
     keys = jax.random.split(jax.random.key(0), 4)
-    played = evaluate(evaluator, state.learner.params, state.memory, tasks, keys, devices)
+    played = evaluate(evaluator, state.learner.params, state.memory, tasks, keys, (), devices)
     used = jax.tree.leaves(state.learner.params)[0].sharding.device_set
     assert len(used) == devices, (used, devices)
     results.append(jax.device_get((state.learner, metrics, played)))
@@ -215,7 +218,7 @@ def test_bfloat16_learns_like_float32():
             changing_inputs=env.changing_inputs(sequence.tasks),
         )
         assert learner.policy.network.dtype == jnp.dtype(precision)
-        trainer = Trainer(DeviceSource(env, learner.policy, 32, 40), learner, FineTuning())
+        trainer = Trainer(DeviceSource(env, Players(learner.policy), 32, 40), learner, FineTuning())
         state = trainer.begin_task(trainer.init([0, 1], tasks), tasks, 0)
         play = jax.jit(trainer.source.next)
 
@@ -224,7 +227,7 @@ def test_bfloat16_learns_like_float32():
             rewards = []
             for seed in range(2):
                 one = jax.tree.map(lambda leaf, seed=seed: leaf[seed], state)
-                _, traj = play(one.source, one.learner.params, sequence[0], one.key)
+                _, traj = play(one.source, Acting(one.learner.params), sequence[0], one.key)
                 rewards.append(traj.info["shaped_reward"].sum(-1).mean())
             return float(np.mean(rewards))
 

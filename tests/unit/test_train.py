@@ -11,12 +11,11 @@ import pytest
 from flax import struct
 from support.parts import EPISODES, NUM_ENVS, NUM_STEPS, example, make_learner, make_trainer
 
-from brigade.core import ContinualMethod, TaskSequence, TimeStep, View
+from brigade.core import Acting, ContinualMethod, Round, TaskSequence, TimeStep, View
 from brigade.envs.overcooked import Overcooked, sequence_from_grids
 from brigade.envs.overcooked.generate import generate_sequence
 from brigade.methods.packnet import PackNet
-from brigade.partners import SeatedPolicy, Stay
-from brigade.train import DeviceSource, Evaluator, Trainer
+from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.trainer import _step, phase_ends, stack_sequences
 
 
@@ -71,12 +70,12 @@ class Watcher:
 
 
 def play(env, num_steps, rollouts=1):
-    source = DeviceSource(env, Watcher(), 2, num_steps)
+    source = DeviceSource(env, Players(Watcher()), 2, num_steps)
     task = CountTask(jnp.int32(0))
     loop = source.start(jax.random.key(0), task)
     out = []
     for number in range(rollouts):
-        loop, traj = source.next(loop, (), task, jax.random.key(number))
+        loop, traj = source.next(loop, Acting(()), task, jax.random.key(number))
         out.append(traj)
     return out
 
@@ -170,7 +169,8 @@ def test_the_record_has_its_axes(parts):
     steps = NUM_ENVS * NUM_STEPS
     assert arrays["steps"].tolist() == [steps * n for n in range(7)]
     assert arrays["task_ends"].tolist() == [2 * steps, 4 * steps, 6 * steps]
-    assert arrays["score"].shape == (7, 3, 1, 2, EPISODES)  # eval, task, partner, seed, episode
+    assert arrays["score"].shape == (7, 3, 1, 1, 2, EPISODES)
+    assert arrays["axes"].tolist() == ["eval", "task", "partner", "seat", "seed", "episode"]
 
 
 def test_a_seed_runs_the_same_alone_and_in_company(parts):
@@ -236,66 +236,27 @@ def test_evaluation_costs_in_proportion_to_the_tasks(parts):
             height=env.height,
             width=env.width,
         )
-        lowered = jax.jit(evaluator).lower(params, (), sequence.tasks, jax.random.key(0))
+        lowered = jax.jit(evaluator).lower(params, (), Round(sequence.tasks), jax.random.key(0))
         return lowered.compile().cost_analysis()["flops"]
 
     assert flops(12) / flops(3) == pytest.approx(4.0, rel=0.02)
 
 
 def test_greedy_evaluation_repeats_itself(parts):
-    env, sequence, learner, _, evaluator = parts
+    env, sequence, learner, _, _ = parts
     params = learner.init(jax.random.key(0)).params
     calm = Overcooked(height=env.height, width=env.width, horizon=env.horizon, start_facing="up")
-    greedy = type(evaluator)(calm, learner.policy, ContinualMethod(), 2, greedy=True)
-    results = [greedy(params, (), sequence.tasks, jax.random.key(k)) for k in (0, 1)]
+    greedy = Evaluator(calm, Players(learner.policy), ContinualMethod(), 2, greedy=True)
+    results = [greedy(params, (), Round(sequence.tasks), jax.random.key(k)) for k in (0, 1)]
     np.testing.assert_array_equal(results[0].returns, results[1].returns)
 
 
 def test_evaluation_stops_counting_when_the_game_is_over():
-    evaluator = Evaluator(Counter(3, cut=False), Watcher(), ContinualMethod(), episodes=2)
+    evaluator = Evaluator(Counter(3, cut=False), Players(Watcher()), ContinualMethod(), episodes=2)
     tasks = CountTask(jnp.arange(2, dtype=jnp.int32))
-    result = evaluator((), (), tasks, jax.random.key(0))
-    assert result.returns.tolist() == [[6.0, 6.0]] * 2  # 1 + 2 + 3
+    result = evaluator((), (), Round(tasks), jax.random.key(0))
+    assert result.returns.tolist() == [[[[6.0, 6.0]]]] * 2  # 1 + 2 + 3
     np.testing.assert_allclose(result.score, 0.3)
-
-
-def seated(env, learner, seats):
-    return SeatedPolicy(learner.policy, Stay(), (), seats)
-
-
-def test_a_seated_partner_plays_its_own_seat_only(parts):
-    env, sequence, learner, _, _ = parts
-    source = DeviceSource(env, seated(env, learner, (True, False)), NUM_ENVS, NUM_STEPS)
-    params = learner.init(jax.random.key(0)).params
-    loop = source.start(jax.random.key(1), sequence[0])
-    _, traj = jax.jit(source.next)(loop, params, sequence[0], jax.random.key(2))
-    assert set(np.asarray(traj.action[..., 1]).ravel().tolist()) == {4}
-    assert len(set(np.asarray(traj.action[..., 0]).ravel().tolist())) == 6
-    assert np.asarray(traj.extras["own"]).reshape(-1, 2)[0].tolist() == [True, False]
-
-
-def test_a_learners_loss_counts_its_own_seats_only(parts):
-    """Whatever the partner saw and did, loss and gradient stay the same."""
-    env, sequence, learner, _, _ = parts
-    source = DeviceSource(env, seated(env, learner, (True, False)), NUM_ENVS, NUM_STEPS)
-    state = learner.init(jax.random.key(0))
-    loop = source.start(jax.random.key(1), sequence[0])
-    _, traj = jax.jit(source.next)(loop, state.params, sequence[0], jax.random.key(2))
-    noise = jax.random.randint(jax.random.key(3), traj.view.obs.shape, 0, 9).astype(jnp.uint8)
-    theirs = jnp.arange(2)[:, None, None, None] == 1
-    other = traj.replace(
-        view=traj.view.replace(obs=jnp.where(theirs, noise, traj.view.obs)),
-        action=traj.action.at[..., 1].set(2),
-    )
-
-    def gradient(traj):
-        _, data, index = learner.prepare(state, traj, jax.random.key(4))
-        batch = learner.take(data, index[0])
-        return jax.grad(lambda p: learner.loss(p, state, batch, jax.random.key(5))[0])(state.params)
-
-    assert not np.array_equal(traj.view.obs, other.view.obs)
-    for a, b in zip(jax.tree.leaves(gradient(traj)), jax.tree.leaves(gradient(other)), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
 
 
 class Calls(struct.PyTreeNode):
@@ -368,10 +329,9 @@ def test_a_task_is_evaluated_with_the_parameters_the_method_acts_with(parts):
         mem = Calls(zero, zero, zero, memory)
         acting = [evaluator.method.acting_params(mem, params, i) for i in same.tasks.id]
         for task, expected in enumerate(acting):
-            alone = evaluator.play(
-                expected, same[task], jax.random.split(jax.random.key(0), 2)[task]
-            )
-            both = evaluator(params, mem, same.tasks, jax.random.key(0))
+            key = jax.random.split(jax.random.key(0), 2)[task]
+            alone = evaluator.play(Acting(expected), Round(same[task]), key)
+            both = evaluator(params, mem, Round(same.tasks), jax.random.key(0))
             np.testing.assert_array_equal(both.returns[task], alone.returns)
 
 

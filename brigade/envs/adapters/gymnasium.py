@@ -49,7 +49,7 @@ def compiled(
     def begin(key: Key, task: Task) -> tuple[Table, TimeStep]:
         key, reset_key = jax.random.split(key)
         state, now = env.reset(reset_key, task)
-        return Table(key, state, now, partners.initial_carry(())), public(now)
+        return Table(key, state, now, partners.initial_carry((env.num_agents,))), public(now)
 
     def play(params: Params, table: Table, own: Array, task: Task) -> tuple[Table, TimeStep]:
         key, act_key, step_key = jax.random.split(table.key, 3)

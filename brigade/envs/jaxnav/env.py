@@ -55,6 +55,11 @@ class JaxNav:
         return self.actions == "continuous"
 
     @property
+    def stay_action(self) -> int | tuple[float, ...]:
+        """Wants neither to drive nor to turn."""
+        return (-1.0, 0.0) if self.continuous else ACTIONS.index((0.0, 0.0))
+
+    @property
     def num_actions(self) -> int:
         """Discrete actions, or components of a continuous one."""
         return 2 if self.continuous else len(ACTIONS)

@@ -16,7 +16,7 @@ from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.envs.overcooked.observe import Sight, changing_entries, num_channels, observe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
-from brigade.envs.overcooked.things import ACTIONS, POT, UP, onions, thing_name, tomatoes
+from brigade.envs.overcooked.things import ACTIONS, POT, STAY, UP, onions, thing_name, tomatoes
 
 Reward = Literal["shared", "individual", "sparse"]
 
@@ -41,6 +41,7 @@ class Overcooked:
 
     num_actions = len(ACTIONS)
     fixed_length = True  # no game ends before its horizon
+    stay_action = STAY
     events = rules.EVENTS  # what `info["events"]` [seats, kinds] tells of
 
     def __post_init__(self) -> None:

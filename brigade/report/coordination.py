@@ -8,9 +8,8 @@ import numpy as np
 
 from brigade.metrics.coordination import IDLE, USEFUL, delivery_share, idle_share, role_collapse
 from brigade.metrics.result import Floats
-from brigade.metrics.stats import mean_and_interval
-from brigade.report.measure import Estimate
 from brigade.report.read import RunData
+from brigade.report.summary import sure
 
 HEADINGS = ("", "deliveries", "idle", "role collapse")
 
@@ -20,7 +19,7 @@ def rows(run: RunData) -> list[list[str]]:
     names = [str(name) for name in run.arrays.get("event_names", ())]
     if not {*USEFUL, *IDLE} <= set(names):
         return []
-    last = run.arrays["events"][-1]  # [task, seed, seat, kind]
+    last = run.mean("events", "eval", "task", "seed", "player", "kind")[-1]
     deliveries, idle = delivery_share(last, names), idle_share(last, names, _horizon(run))
     seats = [
         [f"seat {seat + 1}", _show(deliveries[..., seat]), _show(idle[..., seat]), ""]
@@ -40,5 +39,4 @@ def _show(values: Floats) -> str:
         by_seed = np.nanmean(values, axis=0)
     if not np.isfinite(by_seed).all():
         return "-"
-    mean, half_width = mean_and_interval(by_seed)
-    return str(Estimate(float(mean), float(half_width)))
+    return str(sure(by_seed))

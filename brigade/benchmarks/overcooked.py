@@ -1,0 +1,64 @@
+"""One published kitchen, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brigade.benchmarks.meal import presets
+from brigade.core import Benchmark, TaskSequence
+from brigade.envs.overcooked import Overcooked, task_from_grid
+from brigade.envs.overcooked.env import Reward
+from brigade.envs.overcooked.layouts import LAYOUTS
+from brigade.registry import unknown_name
+
+
+@dataclass(frozen=True)
+class LayoutSettings:
+    """The kitchen and how it is played."""
+
+    layout: str = "cramped_room"
+    """The kitchen: a published layout for two cooks."""
+    reward: Reward = "shared"
+    """Who is paid for a soup: both, the cook who serves it, or both without shaping."""
+
+    def __post_init__(self) -> None:
+        if self.layout not in LAYOUTS:
+            raise ValueError(unknown_name("layout", self.layout, LAYOUTS))
+
+    def env(self) -> Overcooked:
+        """The environment: as large as the kitchen."""
+        grid = LAYOUTS[self.layout]
+        return Overcooked(2, len(grid), len(grid[0]), reward=self.reward)
+
+
+def layout(settings: LayoutSettings | None = None) -> Benchmark:
+    """A stream of one task."""
+    settings = settings or LayoutSettings()
+
+    def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
+        task = task_from_grid(LAYOUTS[settings.layout], num_agents=2)
+        names = [settings.layout, *(f"{settings.layout} again {n}" for n in range(1, num_tasks))]
+        return TaskSequence.from_tasks([task] * num_tasks, names, steps)
+
+    return Benchmark(
+        id="overcooked/layout",
+        summary="one published kitchen, chosen with --env.layout",
+        env=settings.env(),
+        sequence=sequence,
+        num_tasks=1,
+        steps_per_task=10_000_000,
+        num_seeds=5,
+        num_envs=2048,
+        num_steps=400,
+        eval_every=5,
+        eval_episodes=10,
+        learner="ippo",
+        presets=presets(settings.reward),
+        settings=settings,
+        configure=layout,
+    )
+
+
+def one_layout() -> Benchmark:
+    """cramped_room, unless another is named."""
+    return layout()

@@ -1,0 +1,27 @@
+"""`brigade export`: the policies of a run in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brigade.errors import UserError
+from brigade.partners.files import SUFFIX, Policies
+from brigade.runs.export import policies_of
+from brigade.runs.folder import write_atomically
+from brigade.runs.run import load
+
+
+def export(path: Path, out: Path, task: int | None, helpers: bool, trust: bool) -> Policies:
+    """Write a policy file; `task` counts from 1."""
+    if out.suffix != SUFFIX:
+        raise UserError(f"--out is {out}; policy files end in {SUFFIX}")
+    if out.exists():
+        raise UserError(f"{out} exists already; choose another --out")
+    run = load(path, trust=trust)
+    policies = policies_of(run, None if task is None else task - 1, helpers)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, policies.as_bytes())
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}; choose another --out") from error
+    return policies

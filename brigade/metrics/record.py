@@ -1,0 +1,114 @@
+"""What a run leaves behind: its evaluations, arrays with named axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+SCORE_AXES = ("task", "partner", "seat", "seed", "episode")  # behind the evaluations'
+ROW_AXIS = "attempt"  # where episodes are played in a row with one memory
+EVENT_AXES = ("task", "partner", "seat", "seed", "player", "kind")
+
+
+@dataclass
+class Record:
+    """Evaluations so far, with what their axes mean.
+
+    `partner` counts whom the learner met, `seat` where it sat, `player` whose events these are.
+    """
+
+    task_names: tuple[str, ...]
+    steps_per_task: int
+    seeds: tuple[int, ...]
+    repetitions: int = 1
+    event_names: tuple[str, ...] = ()
+    horizon: int = 0  # steps of a game, to set events against
+    partner_names: tuple[str, ...] = ("self",)
+    seat_names: tuple[str, ...] = ("all",)
+    steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
+    columns: dict[str, list[np.ndarray]] = field(default_factory=dict)  # one array per evaluation
+    axes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # behind the evaluations'
+
+    def add(self, name: str, values: np.ndarray, axes: tuple[str, ...]) -> None:
+        """Record what was measured at the evaluation that `steps` ends with."""
+        if self.axes.setdefault(name, axes) != axes or values.ndim != len(axes):
+            raise ValueError(f"{name} has axes {self.axes[name]}, not {axes} of {values.shape}")
+        self.columns.setdefault(name, []).append(values)
+
+    @property
+    def score(self) -> list[np.ndarray]:
+        """One array per evaluation, tasks first."""
+        return self.columns["score"]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`steps` [eval], `task_ends` [task], what was recorded [eval, ...], and all names.
+
+        `axes` are those of score and returns, `events_axes` of events, which are means over
+        episodes. Where a sequence is repeated, `task_ends` are those of the last time.
+        """
+        before = (self.repetitions - 1) * len(self.task_names)
+        ends = self.steps_per_task * (before + np.arange(1, len(self.task_names) + 1))
+        told = {}
+        if self.event_names:
+            told = {
+                "event_names": np.array(self.event_names),
+                "horizon": np.array(self.horizon, np.int64),
+            }
+        return told | {
+            **{name: np.stack(values) for name, values in self.columns.items()},
+            **{
+                axes_name(name): np.array(("eval", *axes))
+                for name, axes in self.axes.items()
+                if name != "returns"  # the same as those of score
+            },
+            "steps": np.asarray(self.steps, np.int64),
+            "task_ends": ends.astype(np.int64),
+            "task_names": np.array(self.task_names),
+            "partner_names": np.array(self.partner_names),
+            "seat_names": np.array(self.seat_names),
+            "seeds": np.array(self.seeds, np.int64),
+            "repetitions": np.array(self.repetitions, np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Record:
+        """The inverse of `arrays`."""
+        arrays = with_all_axes(arrays)
+        repetitions = int(arrays["repetitions"])
+        names = [name for name in ("score", "returns", "events") if name in arrays]
+        return cls(
+            task_names=tuple(arrays["task_names"].tolist()),
+            steps_per_task=int(arrays["task_ends"][-1])
+            // (repetitions * len(arrays["task_names"])),
+            seeds=tuple(arrays["seeds"].tolist()),
+            repetitions=repetitions,
+            event_names=tuple(arrays["event_names"].tolist()) if "events" in arrays else (),
+            horizon=int(arrays.get("horizon", 0)),
+            partner_names=tuple(arrays["partner_names"].tolist()),
+            seat_names=tuple(arrays["seat_names"].tolist()),
+            steps=arrays["steps"].tolist(),
+            columns={name: list(arrays[name]) for name in names},
+            axes={name: tuple(arrays[axes_name(name)].tolist()[1:]) for name in names},
+        )
+
+
+def axes_name(name: str) -> str:
+    """Under which name the axes of an array are saved."""
+    return "axes" if name in ("score", "returns") else f"{name}_axes"
+
+
+def with_all_axes(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Evaluations of older runs with the axes of today: theirs knew neither seats nor names."""
+    arrays = dict(arrays)
+    if arrays["score"].ndim == 5:  # eval, task, partner, seed, episode
+        for name in ("score", "returns"):
+            arrays[name] = arrays[name][:, :, :, None]
+        arrays["axes"] = np.array(("eval", *SCORE_AXES))
+        if "events" in arrays and arrays["events"].ndim == 5:  # eval, task, seed, player, kind
+            arrays["events"] = arrays["events"][:, :, None, None]
+            arrays["events_axes"] = np.array(("eval", *EVENT_AXES))
+    arrays.setdefault("partner_names", np.array([str(n) for n in range(arrays["score"].shape[2])]))
+    arrays.setdefault("seat_names", np.array([str(n) for n in range(arrays["score"].shape[3])]))
+    return arrays

@@ -1,0 +1,165 @@
+"""Policy files: trained policies of one architecture, to be loaded into any seat of their game.
+
+A file `name.safetensors` holds stacked parameters and a text: which registered policy they belong
+to and its settings, the interface of the game, and for every member a name and where it comes from.
+Reading one executes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+from flax.traverse_util import flatten_dict, unflatten_dict
+from safetensors.numpy import save
+
+from brigade import registry
+from brigade.core import Cast, Environment, Group, Policy
+from brigade.errors import UserError
+from brigade.nets.policy import settings_of
+
+FORMAT = 1
+SUFFIX = ".safetensors"
+REMEDY = "make one with 'brigade export RUN --out FILE'"
+KIND = "actor_critic"  # the registered name of the policies our learners train
+
+
+@dataclass(frozen=True, eq=False)
+class Policies:
+    """Policies of one architecture: parameters with leaves [members, ...]."""
+
+    policy: Policy
+    params: Any
+    game: Mapping[str, Any]  # what `interface` says of the game they were trained in
+    members: Sequence[Mapping[str, Any]]  # plain values: a `name`, and where it comes from
+    origin: Mapping[str, Any] = field(default_factory=dict)  # plain values: benchmark, settings
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the members."""
+        return tuple(str(member["name"]) for member in self.members)
+
+    def only(self, names: Sequence[str]) -> Policies:
+        """Some of the members, in this order."""
+        places = []
+        for name in names:
+            if name not in self.names:
+                raise UserError(registry.unknown_name("member", name, self.names))
+            places.append(self.names.index(name))
+        params = jax.tree.map(lambda x: x[np.array(places)], self.params)
+        members = [self.members[place] for place in places]
+        return Policies(self.policy, params, self.game, members, self.origin)
+
+    def cast(self, greedy: bool = False) -> Cast:
+        """All of them as partners."""
+        group = Group(self.policy, len(self.members), greedy)
+        return Cast((group,), (self.params,), self.names)
+
+    def as_bytes(self) -> bytes:
+        """The content of a policy file."""
+        about = {
+            "format": FORMAT,
+            "policy": KIND,
+            "settings": settings_of(self.policy),  # type: ignore[arg-type]
+            "game": dict(self.game),
+            "members": [dict(member) for member in self.members],
+            "origin": dict(self.origin),
+        }
+        arrays = {
+            name: np.ascontiguousarray(leaf)
+            for name, leaf in flatten_dict(self.params, sep="/").items()
+        }
+        return save(arrays, metadata={"brigade": json.dumps(about)})
+
+
+def interface(env: Environment) -> dict[str, Any]:
+    """What a policy must know of a game to play it."""
+    return {
+        "name": type(env).__name__,
+        "seats": env.num_agents,
+        "observation": list(env.obs_shape),
+        "actions": env.num_actions,
+        "continuous": bool(getattr(env, "continuous", False)),
+    }
+
+
+def load_policies(path: str | Path) -> Policies:
+    """Read a policy file; what is wrong with one is said in one line."""
+    about, arrays = _read(Path(path))
+    if about["format"] != FORMAT:
+        raise UserError(f"{path} has format {about['format']}; this Brigade reads {FORMAT}")
+    try:
+        members = [dict(member) for member in about["members"]]
+        game, origin = dict(about["game"]), dict(about["origin"])
+        policy = _policy(str(about["policy"]), about["settings"])
+        wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
+        shapes = {name: (len(members), *leaf.shape) for name, leaf in wanted.items()}
+        names = [str(member["name"]) for member in members]
+    except UserError:
+        raise
+    except Exception as error:  # whatever a foreign text makes a network say
+        raise UserError(f"{path} is damaged: {_one_line(error)}") from error
+    if not members or len(set(names)) < len(names):
+        raise UserError(f"{path} is damaged: its members need names, each its own")
+    for name in sorted(shapes.keys() | arrays.keys()):
+        found = arrays[name].shape if name in arrays else "no such array"
+        if found != shapes.get(name):
+            raise UserError(
+                f"{path} is damaged: {name} is {found}, but the policy it names has "
+                f"{shapes.get(name, 'no such array')}"
+            )
+        if not np.isfinite(arrays[name]).all():
+            raise UserError(f"{path} is damaged: {name} holds numbers that are not finite")
+    params = {name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()}
+    return Policies(policy, unflatten_dict(params, sep="/"), game, members, origin)
+
+
+def check_fits(policies: Policies, env: Environment, file: str) -> None:
+    """Refuse policies that were trained in a game that is seen or played in another way."""
+    here, there = interface(env), policies.game
+    for name, what in here.items():
+        if there.get(name) != what:
+            raise UserError(
+                f"{file} was trained in a game with {name} {there.get(name)}; here it is {what}"
+            )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The text and the arrays of a file."""
+    try:
+        with safetensors.safe_open(str(path), framework="numpy") as file:
+            about = json.loads((file.metadata() or {})["brigade"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if not isinstance(about, dict) or not isinstance(about["format"], int):
+            raise ValueError("no format")
+    except FileNotFoundError as error:
+        raise UserError(f"there is no policy file {path}; {REMEDY}") from error
+    except OSError as error:
+        raise UserError(f"cannot read the policy file {path}: {_one_line(error)}") from error
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+        reason = _one_line(error) if path.suffix == SUFFIX else f"its name should end in {SUFFIX}"
+        raise UserError(f"{path} is not a policy file ({reason}); {REMEDY}") from error
+    return about, arrays
+
+
+def _policy(kind: str, settings: Any) -> Policy:
+    """By its registered name alone: a file may not point at code."""
+    if kind not in registry.names("policies"):
+        raise UserError(registry.unknown_name("policy", kind, registry.names("policies")))
+    policy: Policy = registry.get("policies", kind)(settings)
+    return policy
+
+
+def _one_line(error: Exception) -> str:
+    text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+    return " ".join(text.split())[:100] or type(error).__name__
+
+
+__all__ = ["Policies", "check_fits", "interface", "load_policies"]

@@ -1,0 +1,122 @@
+"""BRDiv: partners with different best responses (Rahman and others, TMLR 2023).
+
+Every partner has a best response of its own. Pairs that belong together are paid for what they
+achieve, all other pairs for what they do not, so that partners come to differ in what works with
+them. All pairings are played side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from brigade.core import Array, Environment, Key, Learner, Seating, Trajectory
+from brigade.core.checks import at_least
+from brigade.populations.generator import Generator
+
+
+@dataclass(frozen=True)
+class BRDiv(Generator):
+    """With R_ij the return of partner i and response j, policies maximise
+
+    (1 + 2a) mean_i R_ii - 2ac mean_{i != j} R_ij,  a = `diversity`, c = `cross_play`.
+
+    Partners are the policies 0 to n - 1, their responses n to 2n - 1.
+    """
+
+    members: int = 3
+    """Partners to make, each with a best response of its own."""
+    diversity: float = 1.0
+    """The weight a of the difference between own pairs and others, against plain returns."""
+    cross_play: float = 0.5
+    """The weight c of other pairs in it: 1 in the original, 0.5 in MEAL's release."""
+    both_seats: bool = True
+    """Draw who sits where for every game; without, responses have seat 0 and partners seat 1."""
+
+    measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "num_envs": 72,
+        "steps_per_task": 3e6,
+        "ppo": {
+            "learning_rate": 1e-3,
+            "final_learning_rate": 0.0,
+            "epochs": 6,
+            "minibatches": 8,
+            "entropy_coef": 0.005,
+            "value_clip": None,
+            "shaping_steps": None,
+        },
+        "network": {"hidden": [64, 64]},
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("diversity", self.diversity, 0.0)
+        at_least("cross_play", self.cross_play, 0.0)
+
+    @property
+    def policies(self) -> int:
+        return 2 * self.members
+
+    @property
+    def tables(self) -> int:
+        return self.members**2
+
+    @property
+    def critic_ids(self) -> int:
+        return self.members
+
+    def names(self) -> list[str]:
+        numbers = range(1, self.members + 1)
+        return [f"brdiv-{n}" for n in numbers] + [f"response-{n}" for n in numbers]
+
+    def check(self, env: Environment, learner: Learner) -> None:
+        if env.num_agents != 2:
+            raise ValueError(f"brdiv pairs policies up; this game has {env.num_agents} seats")
+        if hasattr(learner.policy, "recall"):
+            raise ValueError(
+                "brdiv's critics are told whom they play with; use no --network.memory"
+            )
+
+    def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
+        pairing = jnp.arange(tables, dtype=jnp.int32) % self.tables
+        partner, response = pairing // self.members, pairing % self.members
+        member = jnp.stack([self.members + response, partner], axis=1)
+        if self.both_seats:
+            swap = jax.random.bernoulli(key, 0.5, (tables, 1))
+            member = jnp.where(swap, member[:, ::-1], member)
+        return Seating(member, jnp.ones((tables, seats), bool))
+
+    def evaluation(self, seats: int) -> tuple[Seating, list[str]]:
+        pairing = jnp.arange(self.tables, dtype=jnp.int32)
+        partner, response = pairing // self.members, pairing % self.members
+        member = jnp.stack([self.members + response, partner], axis=1)
+        names = [
+            f"brdiv-{partner} with response-{response}"
+            for partner in range(1, self.members + 1)
+            for response in range(1, self.members + 1)
+        ]
+        return Seating(member, jnp.ones(member.shape, bool)), names
+
+    def critic_id(self, seating: Seating) -> Array:
+        return seating.member[:, ::-1] % self.members
+
+    def pay(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
+        assert traj.seating is not None
+        weight = self.weights(traj.seating)  # [tables]
+        by_game = jnp.repeat(weight, traj.valid.shape[1] // len(weight))[:, None]  # [B, 1]
+        info = dict(traj.info)
+        if "shaped_reward" in info:
+            info["shaped_reward"] = by_game * info["shaped_reward"]
+        return traj.replace(reward=by_game * traj.reward, info=info)
+
+    def weights(self, seating: Seating) -> Array:
+        """[tables]: what a pairing's return counts for in the objective, an own pair's being 1."""
+        one, other = (seating.member % self.members).T
+        own = 1.0 + 2.0 * self.diversity
+        cross = -2.0 * self.diversity * self.cross_play / (self.members - 1)
+        return jnp.where(one == other, 1.0, cross / own)

@@ -1,0 +1,185 @@
+"""Cross-play as a matrix: on a terminal, as a heat map, as a page and as numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+
+from brigade.metrics.result import Floats
+from brigade.metrics.stats import mean_and_interval
+from brigade.report import page
+from brigade.runs.folder import write_atomically
+
+HEADINGS = ("seat_0", "other_seats", "games", "score", "score_half_width", "return")
+MOST_NUMBERS = 20  # policies whose cells have room for a number
+MOST_COLUMNS = 10  # on a terminal
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Scores of all ordered pairs [first, second, game]: the first on seat 0."""
+
+    names: Sequence[str]
+    score: Floats
+    returns: Floats
+    game: str  # what was played, in words
+
+    @property
+    def mean(self) -> Floats:
+        """[first, second]."""
+        return np.asarray(self.score.mean(-1))
+
+    @property
+    def half_width(self) -> Floats:
+        """Of the 95 % interval over games [first, second]; nan for one game."""
+        return np.asarray(mean_and_interval(self.score, axis=-1).half_width)
+
+    def self_play(self) -> tuple[float, float]:
+        """Mean over policies with themselves, and its interval over policies."""
+        return _over_policies(np.diag(self.mean))
+
+    def cross_play(self) -> tuple[float, float]:
+        """Mean over policies with all others, on both sides, and its interval over policies."""
+        others = ~np.eye(len(self.names), dtype=bool)
+        both = (self.mean + self.mean.T) / 2
+        return _over_policies(
+            np.array([row[mask].mean() for row, mask in zip(both, others, strict=True)])
+        )
+
+
+def _over_policies(values: Floats) -> tuple[float, float]:
+    mean, half_width = mean_and_interval(values)
+    return float(mean), float(half_width)
+
+
+def headline(matrix: Matrix) -> list[str]:
+    """The two numbers that sum a matrix up."""
+    lines = [f"self-play {_with(*matrix.self_play())}, mean over {len(matrix.names)} policies"]
+    if len(matrix.names) > 1:
+        lines.append(f"cross-play {_with(*matrix.cross_play())}, each with all others, both sides")
+    return lines
+
+
+def _with(mean: float, half_width: float) -> str:
+    return f"{mean:.2f}" if np.isnan(half_width) else f"{mean:.2f} ± {half_width:.2f}"
+
+
+def cells(matrix: Matrix) -> list[list[str]]:
+    """A row per policy on seat 0, a column per policy on the others."""
+    return [
+        [_with(mean, half) for mean, half in zip(*row, strict=True)]
+        for row in zip(matrix.mean, matrix.half_width, strict=True)
+    ]
+
+
+def print_matrix(console: Console, matrix: Matrix) -> None:
+    """The whole matrix if it fits, and the two numbers."""
+    console.print(f"Scores in {matrix.game}, {matrix.score.shape[-1]} games a pair")
+    if len(matrix.names) <= MOST_COLUMNS:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("on seat 0")
+        for number in range(1, len(matrix.names) + 1):
+            table.add_column(f"with {number}", justify="right")
+        for number, (name, row) in enumerate(zip(matrix.names, matrix.mean, strict=True), 1):
+            table.add_row(f"{number} {name}", *(f"{mean:.2f}" for mean in row))
+        console.print(table)
+    for line in headline(matrix):
+        console.print(line)
+
+
+def write_matrix(matrix: Matrix, folder: Path) -> list[Path]:
+    """crossplay.csv, crossplay.png and crossplay.html; the folder must be new."""
+    folder.mkdir(parents=True)
+    paths = [folder / f"crossplay.{kind}" for kind in ("csv", "png", "html")]
+    png = heat_map(matrix)
+    for path, content in zip(paths, (_csv(matrix), png, _html(matrix, png)), strict=True):
+        write_atomically(path, content)
+    return paths
+
+
+def _csv(matrix: Matrix) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADINGS)
+    half = matrix.half_width
+    for (i, j), mean in np.ndenumerate(matrix.mean):
+        interval = "" if np.isnan(half[i, j]) else half[i, j]
+        names = (matrix.names[i], matrix.names[j])
+        writer.writerow(
+            (*names, matrix.score.shape[-1], mean, interval, matrix.returns[i, j].mean())
+        )
+    return text.getvalue().encode()
+
+
+def heat_map(matrix: Matrix) -> bytes:
+    """A PNG: darker is less."""
+    number = len(matrix.names)
+    side = max(3.2, min(12.0, 1.6 + 0.62 * number))
+    with matplotlib.rc_context({"font.family": "sans-serif", "font.size": 9}):
+        figure = Figure(figsize=(side + 0.9, side), layout="constrained", dpi=150)
+        axes = figure.subplots()
+        top = max(float(np.nanmax(matrix.mean)), 1e-6)
+        image = axes.imshow(
+            matrix.mean, cmap="viridis", vmin=min(0.0, float(matrix.mean.min())), vmax=top
+        )
+        ticks = range(number)
+        axes.set_xticks(ticks, matrix.names, rotation=45, ha="right", rotation_mode="anchor")
+        axes.set_yticks(ticks, matrix.names)
+        axes.set(xlabel="on the other seats", ylabel="on seat 0", title=f"Score in {matrix.game}")
+        axes.tick_params(length=0)
+        if number <= MOST_NUMBERS:
+            for (i, j), mean in np.ndenumerate(matrix.mean):
+                ink = "black" if mean > 0.6 * top else "white"
+                axes.text(j, i, f"{mean:.2f}", ha="center", va="center", color=ink, fontsize=8)
+        figure.colorbar(image, ax=axes, shrink=0.8, label="score")
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _html(matrix: Matrix, png: bytes) -> bytes:
+    """One page with the picture and the numbers."""
+    games = matrix.score.shape[-1]
+    rows = [[name, *row] for name, row in zip(matrix.names, cells(matrix), strict=True)]
+    body = [
+        page.box(
+            "header",
+            page.tag("h1", "Cross-play")
+            + page.tag("p", f"{matrix.game}, {games} games a pair", "soft"),
+        ),
+        page.box(
+            "div",
+            "\n".join(
+                page.card(title, f"{mean:.2f}", "" if np.isnan(half) else f"± {half:.2f}", text)
+                for title, (mean, half), text in _cards(matrix)
+            ),
+            "cards",
+        ),
+        page.section("Who works with whom", page.picture("Mean score of every pair", png)),
+        page.section(
+            "The numbers",
+            page.table(["seat 0 \\ others", *matrix.names], rows, names=1),
+            page.tag(
+                "p",
+                "After ±: half of the 95 % interval over games. On the diagonal: self-play.",
+                "soft",
+            ),
+        ),
+    ]
+    return page.document("Cross-play", "\n".join(body)).encode("utf-8", "replace")
+
+
+def _cards(matrix: Matrix) -> list[tuple[str, tuple[float, float], str]]:
+    cards = [("Self-play", matrix.self_play(), "policies with themselves; ± over policies")]
+    if len(matrix.names) > 1:
+        cards.append(("Cross-play", matrix.cross_play(), "each with all others, both sides"))
+    return cards

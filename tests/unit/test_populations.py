@@ -1,0 +1,283 @@
+"""Populations: members learn as they would alone, generators say who meets whom and for what."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import brigade
+from brigade.cli import main
+from brigade.core import Acting, Round, Seating
+from brigade.envs.overcooked import Overcooked
+from brigade.errors import UserError
+from brigade.learners import IPPO, NetworkConfig, PPOConfig
+from brigade.methods.ft import FineTuning
+from brigade.partners.files import load_policies
+from brigade.populations import PopulationLearner
+from brigade.populations.brdiv import BRDiv
+from brigade.populations.sp import SelfPlay
+from brigade.runs.config import from_dict
+from brigade.runs.run import assemble, load, resume, run
+from brigade.testing import check_generator
+from brigade.train import DeviceSource, Players
+from brigade.train.update import update
+
+KEY = jax.random.key(0)
+ENV = Overcooked(2, 4, 5, horizon=8)
+
+
+def learner_for(generator, memory="none", epochs=2):
+    """The population's learner and its base."""
+    ppo = PPOConfig(epochs=epochs, minibatches=2, shaping_steps=None)
+    network = NetworkConfig(hidden=(8,), memory=memory, memory_size=4)
+    told = {"critic_ids": generator.critic_ids} if generator.critic_ids else {}
+    base = IPPO(ppo, network).build(ENV, num_tasks=1, updates_per_task=4, **told)
+    return PopulationLearner(base, generator), base
+
+
+def played(learner, num_envs=None):
+    """A rollout of the population, and the state before it."""
+    generator = learner.generator
+    tables = generator.tables
+    players = Players(learner.policy, members=learner.members)
+    source = DeviceSource(ENV, players, num_envs or 2 * tables, 8, tables)
+    state = learner.init(KEY)
+    seating = generator.seat(state.aux, tables, 2, KEY)
+    task = brigade.get("benchmarks", "overcooked/layout")().sequence(0, 1, 1)[0]
+    acting = Acting(state.params, (), seating)
+    _, traj = jax.jit(source.next)(source.start(KEY, task), acting, task, KEY)
+    return state, traj
+
+
+@pytest.mark.parametrize("name", brigade.names("generators"))
+def test_generators_keep_their_promises(name):
+    kind = brigade.get("generators", name)
+    generator = kind(members=3)
+    learner, _ = learner_for(generator)
+    check_generator(generator, learner, ENV, played(learner)[1])
+
+
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_a_member_learns_as_it_would_alone(memory):
+    """The same rollout, cut out for each member, through the one update: the same parameters."""
+    learner, base = learner_for(SelfPlay(members=3), memory)
+    state, traj = played(learner)
+    together, _, _ = update(learner, FineTuning(), state, (), traj, KEY)
+    each = learner.split(base.per_seat(traj))
+    prepare_key, _, _ = jax.random.split(KEY, 3)
+    prepare_keys = jax.random.split(prepare_key, 3)
+    for member in range(3):
+        alone = jax.tree.map(lambda x, m=member: x[m], each)
+        own = jax.tree.map(lambda x, m=member: x[m], learner._each(state))
+        own, data, index = base.prepare(own, alone, prepare_keys[member])
+        for row in index:  # plainly, one gradient step after another
+            batch = base.take(data, row)
+            grads = jax.grad(lambda p, b=batch, o=own: base.loss(p, o, b, KEY)[0])(own.params)
+            own = base.apply_gradients(own, grads)
+        for a, b in zip(jax.tree.leaves(own.params), jax.tree.leaves(together.params), strict=True):
+            np.testing.assert_allclose(a, b[member], atol=2e-6)
+
+
+def test_a_member_gets_what_its_own_seats_saw():
+    learner, _ = learner_for(BRDiv(members=2))
+    _, traj = played(learner)
+    split = learner.split(traj)
+    assert split.action.shape == (4, 8, 4, 1)  # policies, steps, 2 places x 2 games, seat
+    member = np.repeat(np.asarray(traj.seating.member), 2, axis=0)  # [games, seats]
+    for policy in range(4):
+        games, seats = np.nonzero(member == policy)
+        mine = np.asarray(traj.action)[:, games, seats]
+        found = np.asarray(split.action)[policy, :, :, 0]
+        assert sorted(map(tuple, mine.T)) == sorted(map(tuple, found.T))
+        whom = np.asarray(split.view.state.seat)[policy, 0, :, 0]
+        met = np.array(
+            [member[game][1 - seat] % 2 for game, seat in zip(games, seats, strict=True)]
+        )
+        assert sorted(whom.tolist()) == sorted(met.tolist())
+
+
+def test_shared_shaping_is_shared_before_members_part():
+    learner, base = learner_for(SelfPlay(members=2))
+    _, traj = played(learner)
+    shaped = jnp.zeros(traj.reward.shape).at[..., 0].set(3.0)
+    traj = traj.replace(info=traj.info | {"shaped_reward": shaped})
+    split = learner.split(base.per_seat(traj))
+    assert np.unique(split.info["shaped_reward"]).tolist() == [3.0]
+
+
+# --- BRDiv ---
+
+
+def all_pairs(members, swapped=False):
+    pairing = np.arange(members**2)
+    member = np.stack([members + pairing % members, pairing // members], 1)
+    member = member[:, ::-1] if swapped else member
+    return Seating(jnp.asarray(member), jnp.ones((members**2, 2), bool))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_brdiv_weighs_own_pairs_against_all_others(swapped):
+    """The weighted mean of all returns is the objective, up to a factor; worked by hand.
+
+    3 partners, a = 1: own pairs (1 + 2) / 3 each, others 2 c / 6: as c = 1/2 and as c = 1.
+    """
+    release = np.asarray(BRDiv().weights(all_pairs(3, swapped))).reshape(3, 3)
+    np.testing.assert_allclose(release, np.where(np.eye(3), 1.0, -1 / 6), rtol=1e-6)
+    original = np.asarray(BRDiv(cross_play=1.0).weights(all_pairs(3, swapped))).reshape(3, 3)
+    np.testing.assert_allclose(original, np.where(np.eye(3), 1.0, -1 / 3), rtol=1e-6)
+    weights = BRDiv(members=4, diversity=0.3, cross_play=0.7).weights(all_pairs(4, swapped))
+    returns = np.random.default_rng(0).uniform(size=(4, 4))
+    own = np.eye(4, dtype=bool)
+    objective = 1.6 * returns[own].mean() - 2 * 0.3 * 0.7 * returns[~own].mean()
+    weighted = (np.asarray(weights).reshape(4, 4) * returns).sum() * 1.6 / 4
+    assert weighted == pytest.approx(objective, rel=1e-5)
+
+
+def test_brdiv_pays_by_pairing():
+    """Others are paid for what they do not achieve: soups and shaping alike."""
+    learner, _ = learner_for(BRDiv(members=2, both_seats=False))
+    _, traj = played(learner)
+    ones = jnp.ones(traj.reward.shape)
+    traj = traj.replace(reward=20 * ones, info=traj.info | {"shaped_reward": 3 * ones})
+    paid = learner.generator.pay((), learner.base, None, traj)
+    weight = np.repeat(np.array([1.0, -1 / 3, -1 / 3, 1.0]), 2)  # 2 a c / ((n - 1) (1 + 2 a))
+    np.testing.assert_allclose(paid.reward[0, :, 0], 20 * weight, rtol=1e-6)
+    np.testing.assert_allclose(paid.info["shaped_reward"][3, :, 1], 3 * weight, rtol=1e-6)
+
+
+def test_brdiv_plays_all_pairings_on_both_seats():
+    generator = BRDiv(members=3)
+    seen = set()
+    for number in range(20):
+        member = np.asarray(generator.seat((), 9, 2, jax.random.key(number)).member)
+        pairs = {tuple(sorted(row)) for row in member.tolist()}
+        assert pairs == {(i, 3 + j) for i in range(3) for j in range(3)}
+        seen |= {tuple(row) for row in member.tolist()}
+    assert len(seen) == 18
+    fixed = BRDiv(members=3, both_seats=False).seat((), 9, 2, KEY).member
+    assert (np.asarray(fixed)[:, 0] >= 3).all()
+
+
+def test_critics_know_whom_they_play_with_and_actors_do_not():
+    learner, base = learner_for(BRDiv(members=2))
+    state, traj = played(learner)
+    params = jax.tree.map(lambda x: x[0], state.params)
+    own = jax.tree.map(lambda x: x[0], learner.split(traj))
+    base_state = jax.tree.map(lambda x: x[0], learner._each(state))
+    _, data, index = base.prepare(base_state, own, KEY)
+    batch = base.take(data, index[0])
+    swapped = batch.seen.joint.replace(seat=1 - batch.seen.joint.seat)
+    other = batch.replace(seen=batch.seen.replace(joint=swapped))
+    here, there = base.outputs(params, batch), base.outputs(params, other)
+    np.testing.assert_array_equal(here.logits, there.logits)
+    assert not np.allclose(here.value, there.value)
+
+
+# --- runs ---
+
+SMALL = {
+    "benchmark": "overcooked/layout",
+    "preset": "laptop",
+    "num_steps": 100,
+    "steps_per_task": 1,
+    "eval_every": 1,
+    "eval_episodes": 1,
+    "ppo": {"epochs": 1, "minibatches": 2},
+    "network": {"hidden": [8]},
+}
+
+
+def test_a_population_is_a_run_like_any_other(tmp_path):
+    """Stopped and taken up again, it ends bit for bit the same."""
+    settings = SMALL | {
+        "generator": "brdiv",
+        "generator_settings": {"members": 2},
+        "num_envs": 8,
+        "steps_per_task": 2400,
+    }
+    whole = run(settings, tmp_path / "whole")
+
+    def interrupt(progress, position, experiment):
+        if progress.update == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(settings, tmp_path / "stopped", watch=interrupt)
+    resume(tmp_path / "stopped")
+    again = (tmp_path / "stopped" / "returns.npz").read_bytes()
+    assert again == (whole.path / "returns.npz").read_bytes()
+    assert whole.returns["partner_names"].tolist() == [
+        f"brdiv-{i} with response-{j}" for i in (1, 2) for j in (1, 2)
+    ]
+    assert whole.returns["score"].shape == (4, 1, 4, 1, 1, 1)
+    config = json.loads((whole.path / "config.json").read_text())
+    assert config["measures"] == ["own_pairs", "other_pairs"]
+    assert config["config"]["generator_settings"]["members"] == 2
+    assert load(whole.path).parts.learner.members == 4
+
+
+def test_a_population_from_the_command_line(tmp_path, capsys):
+    """Self-play on kitchens of a level; the file is loaded as partners."""
+    small = (
+        "--num-envs 4 --num-steps 100 --steps-per-task 400 --eval-episodes 1 --ppo.epochs 1 "
+        "--ppo.minibatches 2 --network.hidden 8 --preset laptop"
+    ).split()
+    out = tmp_path / "pop"
+    assert main(["population", "meal/level-1", "--members", "2", *small, "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "Self-play" in shown
+    assert f"policies: {out / 'population.safetensors'}" in shown
+    found = load_policies(out / "population.safetensors")
+    assert found.names == ("sp-1", "sp-2")
+    assert found.origin["generator"] == "sp"
+    returns = np.load(out / "returns.npz")
+    assert found.members[0]["score"] == pytest.approx(returns["score"][-1, 0, 0].mean(), abs=1e-4)
+    assert main(["report", str(out)]) == 0
+    assert main(["watch", str(out)]) == 0
+
+
+def test_defaults_of_a_population_grow_with_it():
+    config = from_dict(
+        {
+            "benchmark": "meal/level-1",
+            "preset": "laptop",
+            "generator": "sp",
+            "generator_settings": {"members": 5},
+        }
+    ).config
+    assert (config.seeds, config.tasks, config.num_envs) == (1, 1, 80)
+    assert config.steps_per_task == pytest.approx(5 * 5e5, rel=0.02)
+    brdiv = from_dict({"benchmark": "overcooked/layout", "generator": "brdiv"})
+    assert brdiv.config.num_envs == 72
+    assert brdiv.learner.ppo.value_clip is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"generator": "brdv"}, "did you mean 'brdiv'"),
+        ({"generator": "brdiv", "generator_settings": {"members": 1}}, "members is 1"),
+        ({"generator": "brdiv", "generator_settings": {"cross_play": -1.0}}, "cross_play is -1.0"),
+        ({"generator": "brdiv", "num_envs": 10}, "it must be a multiple of 9"),
+        ({"generator": "sp", "method": "ewc"}, "a population is trained with ft"),
+        ({"generator": "sp", "learner": "mappo"}, "a population is trained with ippo"),
+        ({"generator": "sp", "partners": ["human"]}, "a population plays by itself"),
+        ({"generator": "brdiv", "network": {"memory": "gru"}}, "use no --network.memory"),
+        ({"generator": "brdiv", "network": {"shared_trunk": True}}, "no shared_trunk"),
+        (
+            {"benchmark": "meal/level-1", "generator": "brdiv", "env": {"num_agents": 3}},
+            "this game has 3 seats",
+        ),
+    ],
+)
+def test_populations_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        assemble(from_dict(SMALL | settings))
+
+
+def test_rounds_are_plain_data():
+    parts = assemble(from_dict(SMALL | {"generator": "sp", "num_envs": 8}))
+    assert isinstance(Round(parts.sequences[0].tasks, parts.table.companies[0]), Round)
+    assert parts.trainer.source.tables == 8

@@ -1,0 +1,444 @@
+"""Who plays is data: seats, partners of any kind, and what the learner learns from."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.parts import make_learner
+from support.tell import TASK, Counts, Nowhere, Says, Tell
+
+from brigade.core import Acting, Cast, Company, ContinualMethod, Group, Round, Seating
+from brigade.core.seating import arrangements, company, spread
+from brigade.envs.jaxnav import JaxNav
+from brigade.envs.overcooked import Overcooked
+from brigade.errors import UserError
+from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig
+from brigade.partners import Random, Stay
+from brigade.partners.cast import cast_of
+from brigade.runs.config import from_dict
+from brigade.runs.run import assemble, tables_for
+from brigade.testing import check_own_moves
+from brigade.train import DeviceSource, Evaluator, Players
+from brigade.train.players import by_member, by_table, places_of
+from brigade.train.trainer import _step, stack_sequences
+
+KEY = jax.random.key(0)
+
+
+def rollout(players, cast, seating, num_envs=4, agents=2, steps=4):
+    env = Tell(agents)
+    source = DeviceSource(env, players, num_envs, steps, seating.shape[0])
+    acting = Acting(jnp.int32(0), cast, seating)
+    return source.next(source.start(KEY, TASK), acting, TASK, KEY)
+
+
+def all_actions(state):
+    """What every seat did last, [num_envs, seats]."""
+    return np.asarray(state.step.view.prev_action)
+
+
+def test_everybody_plays_the_seat_that_the_seating_says():
+    """Two groups and a single partner, on either seat; the learner says 0."""
+    groups = (Group(Says(), 2), Group(Counts(), 2), Group(Says()))
+    cast = (jnp.array([5, 6]), jnp.array([1, 2]), jnp.array([8]))
+    member = jnp.array([[0, 0], [1, 0], [0, 3], [4, 0]])
+    own = jnp.array([[True, False], [False, True], [True, False], [False, True]])
+    players = Players(Says(), groups, own_seats=1)
+    state, traj = rollout(players, cast, Seating(member, own))
+    # After 4 steps the one that counts has said 3 + 2.
+    assert all_actions(state).tolist() == [[0, 5], [6, 0], [0, 5], [8, 0]]
+    assert np.asarray(traj.seat).tolist() == [[0], [1], [0], [1]]
+    assert np.asarray(traj.view.obs)[0, :, 0, 0].tolist() == [0, 1, 0, 1]
+    assert traj.action.shape == traj.reward.shape == (4, 4, 1)
+    assert not np.asarray(traj.action).any()
+
+
+def test_four_seats_with_two_partners():
+    groups = (Group(Says(), 3),)
+    member = jnp.array([[0, 2, 0, 1], [1, 1, 0, 0]])
+    own = jnp.array([[True, False, True, False], [False, False, True, True]])
+    state, traj = rollout(
+        Players(Says(), groups, own_seats=2), (jnp.array([4, 5, 6]),), Seating(member, own), 4, 4
+    )
+    assert all_actions(state).tolist() == [[0, 6, 0, 5]] * 2 + [[5, 5, 0, 0]] * 2
+    assert np.asarray(traj.seat).tolist() == [[0, 2]] * 2 + [[2, 3]] * 2
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_members_of_a_group_keep_their_memories_apart(balanced):
+    """Also where nothing is gathered because everybody has equally many places."""
+    groups = (Group(Counts(), 2, balanced=balanced),)
+    member = jnp.array([[0, 1], [0, 0], [1, 0], [0, 0]])
+    own = jnp.array([[True, False], [True, False], [False, True], [False, True]])
+    state, _ = rollout(
+        Players(Says(), groups, own_seats=1), (jnp.array([0, 3]),), Seating(member, own), 8
+    )
+    assert all_actions(state)[::2].tolist() == [[0, 6], [0, 3], [6, 0], [3, 0]]
+
+
+def test_a_population_acts_where_its_members_sit():
+    member = jnp.array([[2, 0], [1, 2], [0, 1]])
+    seating = Seating(member, jnp.ones((3, 2), bool))
+    env, players = Tell(), Players(Counts(), members=3)
+    source = DeviceSource(env, players, 6, 4, 3)
+    acting = Acting(jnp.array([0, 2, 4]), (), seating)
+    state, traj = source.next(source.start(KEY, TASK), acting, TASK, KEY)
+    assert all_actions(state)[::2].tolist() == [[7, 3], [5, 7], [3, 5]]
+    assert traj.action.shape == (4, 6, 2)
+
+
+def test_grouping_by_member_and_back():
+    member = jax.random.permutation(KEY, jnp.repeat(jnp.arange(4), 3)).reshape(6, 2)
+    places = places_of(member, 4)
+    x = jnp.repeat(member, 5, axis=0)  # [30 environments, 2 seats]
+    grouped = by_member(x, places, 6)
+    assert grouped.shape == (4, 15)
+    assert (grouped == jnp.arange(4)[:, None]).all()
+    y = jnp.arange(60.0).reshape(30, 2)
+    np.testing.assert_array_equal(by_table(by_member(y, places, 6), places, 6), y)
+    later = by_member(jnp.stack([y, y + 100]), places, 6, axis=1)  # time in front
+    np.testing.assert_array_equal(later[:, 1] - 100, later[:, 0])
+
+
+# --- who is drawn ---
+
+
+def test_partners_are_spread_by_their_weights():
+    weights = jnp.array([1.0, 0.0, 2.0, 1.0])
+    drawn = Counter(np.asarray(spread(KEY, weights, 8)).tolist())
+    assert drawn == {0: 2, 2: 4, 3: 2}
+    # Fewer places than partners: in the long run as often as their weights say.
+    keys = jax.random.split(KEY, 2000)
+    one = np.asarray(jax.vmap(lambda key: spread(key, weights, 1))(keys))
+    np.testing.assert_allclose(
+        np.bincount(one.ravel(), minlength=4) / 2000, [0.25, 0, 0.5, 0.25], atol=0.04
+    )
+
+
+def test_seats_are_drawn_for_every_table():
+    people = company(cast_for("abc"), [("a", "c")], arrangements(["random"], 3), 3)
+    one = jax.tree.map(lambda x: x[0], people)
+    seating = one.draw(KEY, 12, 3)
+    own = np.asarray(seating.own)
+    assert own.sum(1).tolist() == [1] * 12
+    assert own.sum(0).tolist() == [4, 4, 4]
+    partners = np.asarray(seating.member)[~own]
+    assert Counter(partners.tolist()) == {0: 12, 2: 12}
+    assert people.evaluation.own.shape == (1, 2, 3, 3)  # tasks, partners, arrangements, seats
+    assert np.asarray(people.evaluation.member)[0, 1, 0].tolist() == [0, 2, 2]
+
+
+def cast_for(names):
+    return Cast((Group(Says(), len(names)),), (jnp.arange(len(names)),), tuple(names))
+
+
+@pytest.mark.parametrize(
+    ("seats", "agents", "found"),
+    [
+        (["0"], 2, ((0,),)),
+        (["random"], 2, ((0,), (1,))),
+        (["3", "1"], 4, ((1, 3),)),
+        (["random", "random"], 3, ((0, 1), (0, 2), (1, 2))),
+    ],
+)
+def test_words_for_seats(seats, agents, found):
+    assert arrangements(seats, agents) == found
+
+
+@pytest.mark.parametrize(
+    "seats", [["2"], ["0", "0"], ["random", "0"], [], ["first"], ["0", "1", "2"]]
+)
+def test_seats_that_are_none_are_refused(seats):
+    with pytest.raises(ValueError, match="seats are"):
+        arrangements(seats, 2)
+
+
+def test_people_change_when_their_games_may_be_over():
+    """Rollouts of 3 steps, games of 4: a seating lasts two rollouts, and then games start anew."""
+    env, players = Tell(), Players(Says(), (Group(Says(), 2),), own_seats=1)
+    source = DeviceSource(env, players, 1, 3)
+    state = source.start(KEY, TASK)
+    seen = []
+    for partner in (0, 1, 1, 0):
+        seating = Seating(jnp.array([[0, partner]]), jnp.array([[True, False]]))
+        acting = Acting(jnp.int32(0), (jnp.array([5, 6]),), seating)
+        state, traj = source.next(state, acting, TASK, KEY)
+        seen.append((int(all_actions(state)[0, 1]), np.asarray(traj.view.obs)[:, 0, 0, 1].tolist()))
+    # The second and the fourth seating come too early and are not taken.
+    assert [partner for partner, _ in seen] == [5, 5, 6, 6]
+    assert [times for _, times in seen] == [[0, 1, 2], [3, 4, 0], [0, 1, 2], [3, 4, 0]]
+
+
+# --- evaluation ---
+
+
+def test_evaluations_meet_everybody_on_every_seat():
+    cast = cast_for("abc")
+    people = company(cast, [("a", "b", "c")] * 2, arrangements(["random"], 2), 2)
+    evaluator = Evaluator(Tell(), Players(Says(), cast.groups, own_seats=1), ContinualMethod(), 2)
+    rounds = Round(Nowhere(jnp.arange(2)), people)
+    result = evaluator(jnp.int32(4), (), rounds, KEY, (jnp.array([0, 1, 2]),))
+    assert result.score.shape == (2, 3, 2, 2)  # tasks, partners, seats, episodes
+    assert np.asarray(result.score)[0, :, :, 0].tolist() == [[4, 4], [5, 5], [6, 6]]
+    assert np.unique(result.returns).tolist() == [16.0]  # the learner's own: four times 4
+
+
+@pytest.mark.parametrize("with_partner", [False, True])
+def test_consecutive_episodes_keep_the_learners_memory(with_partner):
+    """The learner counts on over three games; a partner that counts starts each anew."""
+    groups = (Group(Counts()),) if with_partner else ()
+    players = Players(Counts(), groups, own_seats=1 if with_partner else 0)
+    people = None
+    if with_partner:
+        cast = Cast(groups, (jnp.zeros(1, jnp.int32),), ("partner",))
+        people = jax.tree.map(lambda x: x[0], company(cast, [("partner",)], [(1,)], 2))
+    evaluator = Evaluator(Tell(), players, ContinualMethod(), 2, consecutive=3)
+    acting = Acting(jnp.int32(0), (jnp.zeros(1, jnp.int32),) if with_partner else ())
+    result = evaluator.play(acting, Round(TASK, people), KEY)
+    assert result.score.shape == (1, 1, 2, 3)
+    learner, partner = np.array([3, 7, 11]), np.array([3, 3, 3])  # in the last step of each game
+    expected = learner + partner if with_partner else 2 * learner
+    np.testing.assert_array_equal(result.score[0, 0, 0], expected)
+
+
+def test_a_memory_stops_with_its_game():
+    """Games of 4 steps in a horizon of 6: what is not played is not remembered."""
+
+    @dataclass(frozen=True)
+    class Ends(Tell):
+        horizon: int = 6
+
+        def _now(self, time, action, task):
+            now = super()._now(time, action, task)
+            return now.replace(terminated=time >= 4, truncated=jnp.bool_(False))
+
+    evaluator = Evaluator(Ends(), Players(Counts()), ContinualMethod(), 1, consecutive=2)
+    result = evaluator.play(Acting(jnp.int32(0)), Round(TASK), KEY)
+    np.testing.assert_array_equal(result.score[0, 0, 0], [6, 14])
+
+
+# --- partners of any kind, through whole runs ---
+
+
+SMALL: dict[str, Any] = {
+    "benchmark": "meal/level-1",
+    "tasks": 1,
+    "seeds": 1,
+    "num_envs": 4,
+    "num_steps": 40,
+    "steps_per_task": 160,
+    "eval_episodes": 1,
+    "ppo": {"epochs": 1, "minibatches": 2},
+    "network": {"hidden": [8]},
+}
+
+
+def one_update(settings):
+    """The parts, the state after an update and its metrics."""
+    parts = assemble(from_dict(SMALL | settings))
+    rounds, cast = stack_sequences(parts.sequences, parts.table.companies), parts.table.cast
+    state = parts.trainer.begin_task(parts.trainer.init([0], rounds, cast), rounds, 0)
+    state, metrics = parts.trainer.step(state, rounds, 0, cast)
+    return parts, state, metrics
+
+
+@pytest.mark.parametrize(
+    ("settings", "seats"),
+    [
+        ({"partners": ["random"], "seats": ["0"]}, [[0]]),
+        ({"partners": ["random"], "seats": ["1"]}, [[1]]),
+        ({"partners": ["random", "static"]}, [[0], [1]]),
+        ({"partners": ["random"], "seats": ["1", "3"], "env": {"num_agents": 4}}, [[1, 3]]),
+    ],
+    ids=["seat 0", "seat 1", "drawn", "four cooks, two of them partners"],
+)
+def test_a_learner_learns_on_any_seat(settings, seats):
+    parts, state, metrics = one_update(settings)
+    assert np.isfinite(np.asarray(metrics["loss"])).all()
+    seated = np.asarray(state.source.seating.own)[0]
+    found = sorted({tuple(np.flatnonzero(row)) for row in seated})
+    assert found == [tuple(row) for row in seats]
+    names = tuple("+".join(map(str, row)) for row in seats)
+    assert parts.table.seat_names == names
+
+
+@pytest.mark.parametrize("actions", ["discrete", "continuous"])
+def test_robots_learn_with_partners(actions):
+    """Components of an action stay with their seat: the partner that stands still does."""
+    settings = {
+        "benchmark": "jaxnav/20",
+        "partners": ["static"],
+        "seats": ["1"],
+        "env": {"actions": actions, "horizon": 40},
+    }
+    parts, state, metrics = one_update(settings)
+    assert np.isfinite(np.asarray(metrics["loss"])).all()
+    games = state.source.env_state
+    np.testing.assert_allclose(np.asarray(games.speed)[0, :, 0], 0.0, atol=1e-6)
+    assert np.abs(np.asarray(games.speed)[0, :, 1]).max() > 0
+    assert parts.trainer.source.env.continuous == (actions == "continuous")
+
+
+def test_a_random_robot_moves_within_the_bounds():
+    env = JaxNav(height=6, width=5, horizon=20, actions="continuous")
+    view = env.example()[1]
+    _, now = env.reset(KEY, view[0])
+    action, _, _ = Random.for_game(env).act((), (), now.view, KEY)
+    assert action.shape == (2, 2)
+    assert float(jnp.abs(action).max()) <= 1.0
+
+
+def test_partners_that_do_not_fit_the_game_are_refused():
+    env = JaxNav()
+    with pytest.raises(UserError, match="partner human: cooks that plan need Overcooked"):
+        cast_of(["human"], env)
+    with pytest.raises(UserError, match="need Overcooked with the full view"):
+        cast_of(["plate"], Overcooked(view=(1, 1, 0)))
+    with pytest.raises(UserError, match="this game has no action that stays"):
+        cast_of(["static"], Tell())
+
+
+def test_greedy_partners_are_greedy_or_refused():
+    env, task = Overcooked.example()
+    learner = make_learner(env)
+    params = jax.tree.map(lambda x: x[None], learner.init(KEY).params)
+    for greedy in (True, False):
+        players = Players(Stay(), (Group(learner.policy, 1, greedy),), own_seats=1)
+        seating = Seating(jnp.zeros((1, 2), jnp.int32), jnp.array([[True, False]]))
+        seated = players.take_seats(Acting((), (params,), seating))
+        view = jax.tree.map(lambda x: x[None], env.reset(KEY, task[0])[1].view)
+        memory = players.initial_memory(1, 2, 1)
+        moves = {
+            int(players.act(seated, memory, view, jax.random.key(n))[0][0, 1]) for n in range(30)
+        }
+        assert (len(moves) == 1) == greedy
+    with pytest.raises(UserError, match="Random always samples"):
+        cast_of(["random"], env, greedy=True)
+    with pytest.raises(UserError, match="Cook always samples"):
+        cast_of(["human"], env, greedy=True)
+
+
+def test_another_partner_of_the_same_shape_compiles_nothing(tmp_path):
+    """Neither training nor evaluation is traced again for another file."""
+    from brigade.partners.files import Policies, interface, load_policies
+    from brigade.train.trainer import evaluate
+
+    parts = assemble(from_dict(SMALL))
+    policy = make_learner(parts.benchmark.env, 1).policy
+    from brigade.nets.policy import actor_of
+
+    counts = []
+    for number in range(2):
+        made, params = actor_of(policy, policy.init(jax.random.key(number)), 0)
+        params = jax.tree.map(lambda x: jnp.stack([x, 2 * x]), params)
+        members = [{"name": f"{number}-{n}"} for n in range(2)]
+        policies = Policies(made, params, interface(parts.benchmark.env), members)
+        path = tmp_path / f"{number}.safetensors"
+        path.write_bytes(policies.as_bytes())
+        assert load_policies(path).policy == made
+        found, state, _ = one_update({"partners": [str(path)]})
+        rounds = stack_sequences(found.sequences, found.table.companies)
+        evaluate(found.evaluator, state.learner.params, (), rounds, KEY[None], found.table.cast)
+        counts.append((_step._cache_size(), evaluate._cache_size()))
+    assert counts[0] == counts[1]
+
+
+def test_tables_are_as_many_as_may_differ():
+    one = company(cast_for("a"), [("a",)], [(0,)], 2)
+    assert tables_for(48, [one]) == 1
+    assert tables_for(48, [company(cast_for("ab"), [("a", "b")], [(0,)], 2)]) == 48
+    assert tables_for(96, [company(cast_for("a"), [("a",)], [(0,), (1,)], 2)]) == 48
+    assert tables_for(96, []) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"partners": ["humn"]}, "did you mean 'human'"),
+        ({"partners": ["human"], "seats": ["2"]}, "use numbers from 0 to 1"),
+        ({"partners": ["human"], "seats": ["0", "1"]}, "no seat is left for the partners"),
+        ({"partners": ["human", "human"]}, "two partners are called human/human"),
+        ({"benchmark": "meal/partners", "partners": ["human"]}, "has partners of its own"),
+        ({"partners": ["x.npz"]}, "unknown partner 'x.npz'"),
+    ],
+)
+def test_partners_and_seats_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        assemble(from_dict(SMALL | settings))
+
+
+# --- what is learned from ---
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"),
+    [(IPPO, {}), (MAPPO, {}), (IPPO, {"memory": "gru"}), (MAPPO, {"memory": "gru"})],
+    ids=["ippo", "mappo", "ippo-gru", "mappo-gru"],
+)
+def test_no_gradient_comes_from_foreign_moves(kind, network):
+    def build(env, num_tasks):
+        ppo = PPOConfig(epochs=1, minibatches=2)
+        settings = kind(ppo, NetworkConfig(hidden=(8,), memory_size=4, **network))
+        return settings.build(env, num_tasks=num_tasks, updates_per_task=4)
+
+    check_own_moves(build)
+
+
+def test_a_central_critic_sees_all_seats_beside_partners():
+    """Values of samples are those of the joint observation and the sample's seat, by hand."""
+    env = Tell(3)
+    learner = MAPPO(PPOConfig(epochs=1, minibatches=1), NetworkConfig(hidden=(8,))).build(
+        env, num_tasks=1, updates_per_task=2
+    )
+    state = learner.init(KEY)
+    players = Players(learner.policy, (Group(Says(), 2),), own_seats=2)
+    source = DeviceSource(env, players, 2, 3, 2)
+    seating = Seating(
+        jnp.array([[0, 0, 0], [1, 0, 0]]), jnp.array([[True, False, True], [False, True, True]])
+    )
+    acting = Acting(state.params, (jnp.array([1, 2]),), seating)
+    _, traj = source.next(source.start(KEY, TASK), acting, TASK, KEY)
+    _, data, index = learner.prepare(state, traj, KEY)
+    batch = learner.take(data, index[0])
+    values = learner.outputs(state.params, batch).value
+    network, rows = learner.policy.network, np.asarray(index[0])
+    from brigade.nets import Joint
+
+    for row, value in zip(rows, np.asarray(values), strict=True):
+        time, rest = divmod(int(row), 4)
+        game, place = divmod(rest, 2)
+        seat = [[0, 2], [1, 2]][game][place]
+        joint = jnp.array([[n, time] for n in range(3)], jnp.uint8).reshape(1, -1)
+        own = jnp.array([[seat, time]], jnp.uint8)
+        out = network.apply(
+            {"params": state.params}, own, jnp.zeros(1, jnp.int32), Joint(joint, jnp.array([seat]))
+        )
+        np.testing.assert_allclose(value, out.value[0], rtol=1e-5)
+
+
+def test_shaped_rewards_are_shared_with_the_whole_table():
+    """What a partner does for the team counts where shaping is shared, and not where it is not."""
+    from brigade.learners.losses import total_reward
+
+    env, sequence = Overcooked.example()
+    players = Players(Stay(), (Group(Says()),), own_seats=1)
+    source = DeviceSource(env, players, 2, 5)
+    seating = Seating(jnp.zeros((1, 2), jnp.int32), jnp.array([[False, True]]))
+    acting = Acting((), (jnp.array([5]),), seating)
+    _, traj = source.next(source.start(KEY, sequence[0]), acting, sequence[0], KEY)
+    shaped = jnp.zeros((5, 2, 2)).at[:, :, 0].set(3.0).at[:, :, 1].set(2.0)
+    traj = traj.replace(info=traj.info | {"shaped_reward": shaped})
+    assert np.unique(total_reward(traj, jnp.float32(1.0), share=True)).tolist() == [5.0]
+    assert np.unique(total_reward(traj, jnp.float32(1.0), share=False)).tolist() == [2.0]
+
+
+def test_a_company_is_plain_data():
+    people = company(cast_for("ab"), [("a",), ("b",)], [(0,)], 2)
+    assert isinstance(people, Company)
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(people))
+    with pytest.raises(ValueError, match="equally many partners"):
+        company(cast_for("ab"), [("a",), ("a", "b")], [(0,)], 2)
