@@ -13,18 +13,20 @@ from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
+from rich import table as rich_table
 from rich.console import Console
-from rich.table import Table
 
 from brigade.benchmarks.meal import kitchens
 from brigade.commands.plan import device
 from brigade.core import Acting, Environment, Key
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
-from brigade.learners.ppo import PPO, Precision
+from brigade.learners.ppo import Precision
 from brigade.methods.ft import FineTuning
+from brigade.populations import PopulationLearner
+from brigade.populations.sp import SelfPlay
 from brigade.runs.measure import Speed, speed_of
-from brigade.runs.run import changing_inputs
-from brigade.train import DeviceSource, Evaluator, Players, Trainer
+from brigade.runs.run import changing_inputs, population_table
+from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
 from brigade.train.compile import jit, keep_programs
 from brigade.train.trainer import TrainState, evaluate, pick, stack_sequences
@@ -42,6 +44,7 @@ class TrainingSetting:
     tasks: int = 20
     learn_tasks: int = 1
     agents: int = 2
+    population: int = 0  # policies that learn side by side from the same environments; 0: one
     seeds: int = 1
     num_envs: int = 2048
     num_steps: int = 400
@@ -76,18 +79,25 @@ class Training:
             NetworkConfig(hidden=setting.hidden, precision=setting.precision),
         )
         self.env = benchmark.env
-        self.learner: PPO = settings.build(
+        self.learner: Any = settings.build(
             self.env,
             num_tasks=setting.tasks,
             updates_per_task=updates_per_task,
             changing_inputs=changing_inputs(self.env, sequences),
         )
-        players, method = Players(self.learner.policy), FineTuning()
-        self.source = DeviceSource(self.env, players, setting.num_envs, setting.num_steps)
+        table, number = Table(), setting.population or 1
+        if setting.population:
+            generator = SelfPlay(setting.population)
+            self.learner = PopulationLearner(self.learner, generator)
+            table = population_table(generator, self.env, sequences)
+        players, method = Players(self.learner.policy, members=number), FineTuning()
+        self.source = DeviceSource(
+            self.env, players, setting.num_envs, setting.num_steps, tables=number
+        )
         self.trainer = Trainer(self.source, self.learner, method)
         self.evaluator = Evaluator(self.env, players, method, EVAL_EPISODES)
         self.seeds = range(setting.seeds)
-        self.tasks = stack_sequences(sequences)
+        self.tasks = stack_sequences(sequences, table.companies)
 
     def start(self) -> TrainState:
         """Fresh parameters, in the first task."""
@@ -225,6 +235,7 @@ def setting_from(words: Sequence[str] | None, description: str | None) -> Traini
         ("tasks", "in the sequence"),
         ("learn-tasks", "of them to learn and time"),
         ("agents", "in a kitchen"),
+        ("population", "policies side by side; 0: one"),
         ("seeds", "side by side"),
         ("num-envs", "per seed"),
         ("num-steps", "of a rollout"),
@@ -261,7 +272,7 @@ def print_bench(level: str, num_envs: int | None) -> None:
         (f"evaluating {setting.tasks} tasks", lambda: evaluation_speed(setting)),
         ("training, all of it", lambda: training_speed(setting)),
     )
-    table = Table(title=f"kitchens of level {level} on {device()}", title_justify="left")
+    table = rich_table.Table(title=f"kitchens of level {level} on {device()}", title_justify="left")
     for heading in ("part", "steps per second", "compiling"):
         table.add_column(heading)
     console = Console()

@@ -121,7 +121,7 @@ def assemble_with(
         if generator is None:
             cast, table = seated(config, benchmark, sequences)
         else:
-            cast, table = Cast(), population_table(config, generator, learner, env, sequences)
+            cast, table = Cast(), population_table(generator, env, sequences)
         own_seats = table.companies[0].arrangements.shape[-1] if cast.groups else 0
         players = Players(
             learner=method.wrap_policy(learner.policy),
@@ -157,6 +157,8 @@ def build_learner(
     )
     if generator is None:
         return learner
+    if config.partners:
+        raise ValueError("a population plays by itself; leave --partners out")
     if config.method != "ft":
         raise ValueError(f"method is {config.method}; a population is trained with ft")
     if not isinstance(learner, PPO) or learner.seats:
@@ -194,15 +196,9 @@ def seated(
 
 
 def population_table(
-    config: RunConfig,
-    generator: Generator,
-    learner: Learner,
-    env: Environment,
-    sequences: Sequence[TaskSequence],
+    generator: Generator, env: Environment, sequences: Sequence[TaskSequence]
 ) -> Table:
     """The tables that a population is evaluated at; in training the generator seats everybody."""
-    if config.partners:
-        raise ValueError("a population plays by itself; leave --partners out")
     seating, names = generator.evaluation(env.num_agents)
     everywhere = Company(
         weights=jnp.ones(1),

@@ -8,8 +8,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from brigade.metrics.stats import mean_and_interval
-from brigade.report.summary import summary
 from brigade.report.read import RunData, read_run
+from brigade.report.summary import summary
 
 HERE = Path(__file__).parent
 RUNS = {
@@ -45,9 +45,10 @@ def summary_picture(runs: dict[str, RunData]) -> Figure:
         (line,) = over_time.plot(run.steps / 1e6, mean, style, label=name)
         over_time.fill_between(run.steps / 1e6, mean - half, mean + half, alpha=0.2, lw=0)
         numbers = summary(run)
-        assert numbers.area_gained is not None
-        assert numbers.forgetting is not None
-        place = (numbers.area_gained.mean, 1 - numbers.forgetting.mean)
+        gained, lost = numbers.values["area_gained"], numbers.values["forgetting"]
+        assert gained is not None
+        assert lost is not None
+        place = (gained.mean, 1 - lost.mean)
         marker = "x" if name in DASHED else "o"
         plane.plot(*place, marker, color=line.get_color(), label=name)
     over_time.set(

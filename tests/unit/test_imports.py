@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "runs": TRAINED | {"populations", "__version__"},
     "report": BASE | {"metrics", "runs", "envs"},
     "reproduce": BASE | {"metrics", "runs", "report", "__version__"},
-    "commands": TRAINED | {"benchmarks", "runs", "report"},
+    "commands": TRAINED | {"populations", "benchmarks", "runs", "report"},
 }
 
 
