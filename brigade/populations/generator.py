@@ -59,13 +59,11 @@ class Generator:
 
     def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
         """Who meets whom in the next games; each policy on equally many seats."""
-        who = jnp.arange(tables, dtype=jnp.int32) % self.members
-        member = jnp.broadcast_to(who[:, None], (tables, seats))
-        return Seating(member, jnp.ones((tables, seats), bool))
+        return with_themselves(self.members, tables, seats)
 
     def evaluation(self, seats: int) -> tuple[Seating, list[str]]:
         """The tables that evaluations play, and their names; again equally many of each policy."""
-        return self.seat((), self.members, seats, jnp.zeros(2, jnp.uint32)), self.names()
+        return with_themselves(self.policies, self.policies, seats), self.names()
 
     def critic_id(self, seating: Seating) -> Array:
         """[tables, seats] int32: whom each seat plays with, for its critic."""
@@ -82,3 +80,10 @@ class Generator:
     def after(self, state: Any, params: Any, traj: Trajectory, key: Key) -> Any:
         """A rollout was learned from: snapshots, rankings, multipliers."""
         return state
+
+
+def with_themselves(policies: int, tables: int, seats: int) -> Seating:
+    """Every table has copies of one policy."""
+    who = jnp.arange(tables, dtype=jnp.int32) % policies
+    member = jnp.broadcast_to(who[:, None], (tables, seats))
+    return Seating(member, jnp.ones((tables, seats), bool))

@@ -164,7 +164,15 @@ def build_learner(
     if not isinstance(learner, PPO) or learner.seats:
         raise ValueError(f"learner is {config.learner}; a population is trained with ippo")
     generator.check(env, learner)
-    return PopulationLearner(learner, generator)
+    return PopulationLearner(per_policy_schedules(learner, env.num_agents), generator)
+
+
+def per_policy_schedules(learner: PPO, seats: int) -> PPO:
+    """Shaping fades by the steps of each policy, of which a game has one per seat."""
+    shaping = learner.config.shaping_steps
+    if shaping is None:
+        return learner
+    return replace(learner, config=replace(learner.config, shaping_steps=shaping * seats))
 
 
 def seated(

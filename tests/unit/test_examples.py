@@ -10,7 +10,7 @@ from support.parts import example, make_learner, make_trainer
 
 import brigade
 from brigade.core import Benchmark
-from brigade.testing import check_environment, check_method
+from brigade.testing import check_environment, check_method, check_policy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -56,6 +56,34 @@ def test_the_penalty_of_anchor_by_hand(anchor):
     assert slope["actor_head"]["bias"] == slope["critic_trunk"]["bias"] == 0.0
 
 
+def test_the_slow_cook_acts_on_every_third_step_only():
+    """It keeps the promises of a policy; its own moves fall where its count says."""
+    kind = of_file("partners", "slow_cook.py:SlowCook")
+    env, sequence = example()
+    state, now = env.reset(jax.random.key(0), sequence[0])
+    check_policy(kind(), now.view, env.num_actions)
+    cook, memory = kind(pace=3), kind().initial_carry((2,))
+    act, step = jax.jit(cook.act), jax.jit(env.step)
+    moves = []
+    for number in range(12):
+        action, memory, _ = act(cook.init(None), memory, now.view, jax.random.key(number))
+        moves.append(action.tolist())
+        state, now = step(jax.random.key(number), state, action, sequence[0])
+    rests = [move for number, move in enumerate(moves) if number % 3]
+    assert rests == [[4, 4]] * 8
+    assert any(move != [4, 4] for move in moves[::3])
+
+
+def test_population_play_lets_everybody_meet():
+    kind = of_file("generators", "population_play.py:PopulationPlay")
+    generator = kind(members=3)
+    met = set()
+    for number in range(20):
+        seating = generator.seat((), 3, 2, jax.random.key(number))
+        met |= {tuple(row) for row in np.asarray(seating.member).tolist()}
+    assert met == {(host, guest) for host in range(3) for guest in range(3)}
+
+
 class FakeState:
     """Has parameters."""
 
@@ -70,7 +98,7 @@ def test_meeting_keeps_the_promises_of_an_environment():
 def test_ippo_learns_to_meet(tmp_path):
     config = {"benchmark": str(EXAMPLES / "meeting.py:meeting"), "preset": "laptop", "seeds": 1}
     config |= {"tasks": 1, "steps_per_task": 4e4, "eval_every": 100}
-    scores = brigade.run(config, tmp_path / "run").returns["score"].mean(axis=(1, 2, 3, 4))
+    scores = brigade.run(config, tmp_path / "run").returns["score"].mean(axis=(1, 2, 3, 4, 5))
     assert scores[0] < 0.3
     assert scores[-1] > 0.9
 

@@ -1,6 +1,7 @@
 """Populations: members learn as they would alone, generators say who meets whom and for what."""
 
 import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +52,10 @@ def played(learner, num_envs=None):
     return state, traj
 
 
-@pytest.mark.parametrize("name", brigade.names("generators"))
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "population_play.py:PopulationPlay")
+
+
+@pytest.mark.parametrize("name", [*brigade.names("generators"), EXAMPLE])
 def test_generators_keep_their_promises(name):
     kind = brigade.get("generators", name)
     generator = kind(members=3)
@@ -281,3 +285,13 @@ def test_rounds_are_plain_data():
     parts = assemble(from_dict(SMALL | {"generator": "sp", "num_envs": 8}))
     assert isinstance(Round(parts.sequences[0].tasks, parts.table.companies[0]), Round)
     assert parts.trainer.source.tables == 8
+
+
+def test_shaping_fades_by_the_steps_of_each_policy():
+    """After as many steps of its own as a learner alone: 2 policies, 8 games of 100 steps."""
+    settings = SMALL | {"generator": "sp", "generator_settings": {"members": 2}, "num_envs": 8}
+    settings |= {"ppo": SMALL["ppo"] | {"shaping_steps": 800}}
+    base = assemble(from_dict(settings)).learner.base
+    per_policy = 8 * 100 * 2 // 2  # a rollout's samples of one policy: every seat of its 4 games
+    weights = [float(base._shaping_weight(jnp.int32(n), per_policy)) for n in range(4)]
+    assert weights == [1.0, 0.5, 0.0, 0.0]

@@ -1,0 +1,45 @@
+"""A partner in one file: a cook that works like `human`, but only every few steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+
+from brigade.core import Array, Key, View
+from brigade.envs.overcooked.things import STAY
+from brigade.partners.cook import Cook, Errand, Habits
+
+
+class Memory(NamedTuple):
+    """What it remembers of its errand, and how many steps it has seen. Leaves [*batch]."""
+
+    errand: Errand
+    steps: Array
+
+
+@dataclass(frozen=True)
+class SlowCook:
+    """Acts on every `pace`-th step and stays where it is on the others."""
+
+    pace: int = 3
+
+    always_samples: ClassVar[bool] = True  # there are no greedy actions to ask for
+
+    def init(self, key: Key) -> Habits:
+        """Its parameters: the habits of a cook who does everything."""
+        return Habits.of()
+
+    def initial_carry(self, batch: tuple[int, ...]) -> Memory:
+        """An empty memory for every seat it is shown."""
+        return Memory(Cook().initial_carry(batch), jnp.zeros(batch, jnp.int32))
+
+    def act(
+        self, params: Habits, carry: Memory, view: View, key: Key, greedy: bool = False
+    ) -> tuple[Array, Memory, dict[str, Array]]:
+        """One action per seat; the count restarts with the game."""
+        steps = jnp.where(view.first, 0, carry.steps)
+        action, errand, _ = Cook().act(params, carry.errand, view, key)
+        action = jnp.where(steps % self.pace == 0, action, STAY)
+        return action, Memory(errand, steps + 1), {}
