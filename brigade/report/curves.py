@@ -60,19 +60,18 @@ def task_curve(runs: Sequence[RunData], task: int) -> str:
     return _draw(f"Score on task {task + 1} over the run", paint, unit, "score")
 
 
-def average_curve(runs: Sequence[RunData]) -> str:
-    """Mean score over all tasks."""
+def measure_curve(runs: Sequence[RunData], title: str, curve: Callable[[RunData], Floats]) -> str:
+    """A measure [eval, seed] over the run."""
     scale, unit = _unit(runs)
 
     def paint(axes: Axes) -> None:
         _stripes(axes, runs, scale)
         for index, run in enumerate(runs):
             keep = _thin(run.steps)
-            x, values = run.steps[keep] / scale, run.score[keep].mean(axis=1)
-            _line(axes, index, x, values, len(runs) == 1)
+            _line(axes, index, run.steps[keep] / scale, curve(run)[keep], len(runs) == 1)
         _score_axis(axes, runs, scale)
 
-    return _draw("Mean score over all tasks over the run", paint, unit, "score")
+    return _draw(f"{title} over the run", paint, unit, "score")
 
 
 def training_curve(runs: Sequence[RunData]) -> str | None:

@@ -84,7 +84,7 @@ def _head(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
 def _what_ran(run: RunData, numbers: Summary) -> str:
     seeds = ", ".join(map(str, run.seeds))
     parts = [
-        f"Method {numbers.method}",
+        f"{'Population' if run.is_population else 'Method'} {numbers.method}",
         f"learner {run.setting('learner')}" if run.setting("learner") else "",
         f"{'seed' if numbers.seeds == 1 else 'seeds'} {seeds}",
         plan(numbers),
@@ -188,15 +188,22 @@ def _plasticity(runs: Sequence[RunData]) -> str:
 
 
 def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
+    measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     plots = [
-        ("Average score", curves.average_curve(runs)),
+        *(
+            (measure.title.capitalize(), curves.measure_curve(runs, measure.title, measure.curve))
+            for measure in measures.values()
+            if measure.curve is not None
+        ),
         ("Training score", curves.training_curve(runs)),
         ("Ahead of learning alone", curves.transfer_curve(runs, summaries)),
         ("Forgetting by task", curves.forgetting_bars(summaries)),
         ("Dormant units", curves.dormant_curve(runs)),
         ("Learning and keeping", curves.stability_plasticity(summaries)),
     ]
-    text = "The average counts all tasks, also those still to come. Shading marks every other task."
+    text = "Shading marks every other task."
+    if "average_score" in measures:
+        text = f"The average counts all tasks, also those still to come. {text}"
     if dict(plots)["Ahead of learning alone"]:
         text += (
             " Ahead of learning alone: the score on the task at hand less that of its single-task "

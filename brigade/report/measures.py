@@ -36,6 +36,7 @@ class Measure:
     decimals: int = 2
     per_task: Callable[[RunData], Sequence[Floats | None]] | None = None  # [task] of [seed]
     task_title: str = ""  # of its column in a table of tasks, if another
+    curve: Callable[[RunData], Floats] | None = None  # [eval, seed]: the measure over the run
     needs_baselines: bool = False
     unknown: Callable[[RunData], str] = lambda run: ""  # why a run does not tell, if it can say
 
@@ -141,6 +142,7 @@ AVERAGE_SCORE = Measure(
     "equation 1).",
     per_task=lambda run: list(run.score[-1]),
     task_title="at the end",
+    curve=lambda run: np.asarray(run.score.mean(axis=1)),
 )
 FORGETTING = Measure(
     "forgetting",
@@ -231,9 +233,25 @@ COLLAPSE = Measure(
 # --- populations and partners ---
 
 
-def tables_of(run: RunData) -> Floats:
-    """Scores of every table at the last evaluation, mean over tasks: [partner, seed]."""
-    return np.asarray(run.mean("score", "eval", "partner", "seed")[-1])
+def of_tables(
+    title: str,
+    which: Callable[[RunData], np.ndarray],
+    short: str,
+    meaning: str,
+    better: Literal["higher", "lower", "neither"] = "higher",
+) -> Measure:
+    """The mean score of some of the tables that a population is evaluated at."""
+
+    def curve(run: RunData) -> Floats:
+        score = run.mean("score", "eval", "partner", "seed")
+        return np.asarray(score[:, which(run)].mean(1))
+
+    return Measure(title, lambda run: curve(run)[-1], short, meaning, better, curve=curve)
+
+
+def every_table(run: RunData) -> np.ndarray:
+    """[partner] bool: all of them."""
+    return np.ones(len(run.partner_names), bool)
 
 
 def own_pairs(run: RunData) -> np.ndarray:
@@ -242,22 +260,22 @@ def own_pairs(run: RunData) -> np.ndarray:
     return np.array([a.rpartition("-")[2] == b.rpartition("-")[2] for a, _, b in pairs])
 
 
-SELF_PLAY = Measure(
+SELF_PLAY = of_tables(
     "self-play",
-    lambda run: np.asarray(tables_of(run).mean(0)),
+    every_table,
     "score with copies of itself, mean over members",
     "The score of every member with copies of itself on all seats, mean over members and tasks, at "
     "the last evaluation.",
 )
-OWN_PAIRS = Measure(
+OWN_PAIRS = of_tables(
     "own pairs",
-    lambda run: np.asarray(tables_of(run)[own_pairs(run)].mean(0)),
+    own_pairs,
     "score of partners with their own best response",
     "The score of every partner with the best response that was trained for it, mean over pairs.",
 )
-OTHER_PAIRS = Measure(
+OTHER_PAIRS = of_tables(
     "other pairs",
-    lambda run: np.asarray(tables_of(run)[~own_pairs(run)].mean(0)),
+    lambda run: ~own_pairs(run),
     "score of partners with others' responses",
     "The score of every partner with the best responses of the others, mean over pairs: low when "
     "partners are compatible with their own response only.",

@@ -109,6 +109,16 @@ class RunData:
         """Likewise."""
         return self.mean("returns", "eval", "task", "seed")
 
+    @property
+    def is_population(self) -> bool:
+        """Whether many policies were trained, by a generator."""
+        return self.setting("generator") not in ("", "none")
+
+    @property
+    def how(self) -> str:
+        """What tells runs of a benchmark apart: the method, or the generator of a population."""
+        return self.setting("generator" if self.is_population else "method")
+
     def setting(self, name: str) -> str:
         """A value of the config as text; empty when it is not there."""
         return str(self.config.get(name, ""))

@@ -66,6 +66,7 @@ p{margin:6px 0;max-width:76ch}
 .plots{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(320px,100%),1fr))}
 figure{margin:0;background:var(--card);border:1px solid var(--edge);border-radius:10px;
  padding:12px 14px 8px}
+figure img{display:block;max-width:100%;height:auto}
 figure svg{display:block;width:100%;height:auto}
 figure svg *{stroke-linejoin:round;stroke-linecap:butt}
 .kitchens{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(180px,1fr))}

@@ -36,7 +36,7 @@ class Summary:
     """One run; None is what cannot be known yet, or ever."""
 
     benchmark: str
-    method: str
+    method: str  # or the generator of a population
     seeds: int
     task_names: tuple[str, ...]
     measures: Mapping[str, Measure]  # by name, in the order of tables
@@ -66,7 +66,7 @@ def summary(run: RunData) -> Summary:
             notes.append(f"{measure.title.capitalize()}: {measure.unknown(run)}.")
     return Summary(
         benchmark=run.setting("benchmark"),
-        method=run.setting("method"),
+        method=run.how,
         seeds=len(run.seeds),
         task_names=tuple(run.task_names),
         measures=measures,

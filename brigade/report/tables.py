@@ -17,8 +17,8 @@ from brigade.report.summary import Estimate, Summary, summary, sure
 def labels(runs: Sequence[RunData]) -> list[str]:
     """Tell runs apart in as few words as possible."""
     choices = (
-        [run.setting("method") for run in runs],
-        [f"{run.setting('benchmark')} {run.setting('method')}" for run in runs],
+        [run.how for run in runs],
+        [f"{run.setting('benchmark')} {run.how}" for run in runs],
         [run.name for run in runs],
     )
     for names in choices:
@@ -86,9 +86,10 @@ def one_benchmark(runs: Sequence[RunData]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def headline(numbers: Summary) -> str:
+def headline(run_data: RunData, numbers: Summary) -> str:
     """What was run, in a line."""
-    run = f"{numbers.benchmark}, method {numbers.method}"
+    kind = "population" if run_data.is_population else "method"
+    run = f"{numbers.benchmark}, {kind} {numbers.method}"
     return f"{run}: {count(numbers.seeds, 'seed')}, {plan(numbers)}"
 
 
@@ -156,7 +157,7 @@ def print_summary(console: Console, runs: Sequence[RunData]) -> None:
     summaries = [summary(run) for run in runs]
     if len(runs) == 1:
         (numbers,) = summaries
-        _say(console, headline(numbers))
+        _say(console, headline(runs[0], numbers))
         if numbers.by_task:
             _print_table(console, task_headings(numbers), task_rows(numbers), names=2, total=True)
         rest = [

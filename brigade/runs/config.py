@@ -239,8 +239,9 @@ def help_text(arguments: Sequence[str]) -> str:
     benchmark = load_benchmark(name)
     look = _first_look({"preset": "paper"}, words[1:] if words else [], benchmark)
     shape = _experiment_type(look, benchmark)
-    flags = as_flags(_defaults(benchmark, look))
-    parsed = _parse(shape, [name, *flags])
+    parsed = _parse(shape, [name, *as_flags(_defaults(benchmark, look))])
+    defaults = _defaults(benchmark, look, getattr(parsed, "generator", None))
+    parsed = _parse(shape, [name, *as_flags(defaults)])
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
         tyro.cli(shape, default=parsed, args=["--help"], prog="brigade run", config=_CONF)
@@ -286,6 +287,7 @@ def _defaults(
         "eval_every": benchmark.eval_every,
         "eval_episodes": benchmark.eval_episodes,
         "seats": benchmark.seats,
+        "generator": chosen["generator"],
     }
     tree = merged(paper, benchmark.presets.get(chosen["preset"], {}))
     return tree if generator is None else merged(tree, population_defaults(tree, generator))
@@ -296,7 +298,7 @@ def population_defaults(tree: Mapping[str, Any], generator: Any) -> dict[str, An
     defaults = {
         "seeds": 1,
         "tasks": 1,
-        "steps_per_task": tree["steps_per_task"] * generator.policies,
+        "steps_per_task": float(tree["steps_per_task"] * generator.policies),
         "num_envs": max(tree["num_envs"], LEAST_ENVS * generator.policies),
     }
     defaults = merged(defaults, generator.defaults)
@@ -315,6 +317,8 @@ def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
+RUN_HELP = "Learn a stream of tasks and record what was kept and forgotten."
+POPULATION_HELP = "Train many policies side by side, to be partners for others."
 _CONF = (tyro.conf.OmitSubcommandPrefixes,)
 
 
@@ -349,7 +353,7 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
             *more,
         ],
         frozen=True,
-        namespace={"__doc__": "Learn a stream of tasks and record what was kept and forgotten."},
+        namespace={"__doc__": POPULATION_HELP if kinds[2:] else RUN_HELP},
     )
 
 
