@@ -235,9 +235,10 @@ def configured(benchmark: Benchmark, settings: Any) -> Benchmark:
 def help_text(arguments: Sequence[str]) -> str:
     """The help of `brigade run` for the learner and method that are named, defaults as on a GPU."""
     words = [word for word in arguments if word not in ("-h", "--help")]
-    name = words[0] if words and not words[0].startswith("-") else "meal/level-1"
+    named = bool(words) and not words[0].startswith("-")
+    name = words[0] if named else "meal/level-1"
     benchmark = load_benchmark(name)
-    look = _first_look({"preset": "paper"}, words[1:] if words else [], benchmark)
+    look = _first_look({"preset": "paper"}, words[1:] if named else words, benchmark)
     shape = _experiment_type(look, benchmark)
     parsed = _parse(shape, [name, *as_flags(_defaults(benchmark, look))])
     defaults = _defaults(benchmark, look, getattr(parsed, "generator", None))
