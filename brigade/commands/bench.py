@@ -24,8 +24,8 @@ from brigade.learners.ppo import Precision
 from brigade.methods.ft import FineTuning
 from brigade.populations import PopulationLearner
 from brigade.populations.sp import SelfPlay
+from brigade.runs.assemble import changing_inputs, population_table
 from brigade.runs.measure import Speed, speed_of
-from brigade.runs.run import changing_inputs, population_table
 from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
 from brigade.train.compile import jit, keep_programs

@@ -6,10 +6,10 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment
 from brigade.runs.measure import cost, experiment_speed
 from brigade.runs.progress import clock
-from brigade.runs.run import assemble
 
 
 def print_plan(experiment: Experiment, measured: bool) -> None:

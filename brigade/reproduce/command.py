@@ -16,12 +16,13 @@ from brigade.reproduce.jobs import Job, do_all
 from brigade.reproduce.meal import find_target
 from brigade.reproduce.table import measure_all, print_table, save
 from brigade.reproduce.target import Row, Target
+from brigade.runs.assemble import assemble
 from brigade.runs.baselines import add_baselines, tell
 from brigade.runs.config import Experiment, from_dict, merged
 from brigade.runs.folder import RunFolder
 from brigade.runs.kept import by_content, found_again
 from brigade.runs.progress import Display
-from brigade.runs.run import RunResult, assemble, resume, run
+from brigade.runs.run import RunResult, resume, run
 
 SMALL_NOTE = (
     "Small scale: few tasks, seeds and steps. It shows how the table comes about and says nothing "

@@ -21,10 +21,11 @@ import numpy as np
 from brigade import __version__
 from brigade.core import Environment, TaskSequence
 from brigade.methods.ft import FineTuning
+from brigade.runs.assemble import assemble_with
 from brigade.runs.config import Experiment
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
 from brigade.runs.kept import by_content
-from brigade.runs.run import RunResult, assemble_with, heeding_ctrl_c
+from brigade.runs.run import RunResult, heeding_ctrl_c
 from brigade.train import Progress
 
 FOLDER, FILE = "baselines", "baselines.npz"

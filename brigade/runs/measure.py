@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Key, Round, Trajectory
+from brigade.runs.assemble import Parts, abstract_state, assemble
 from brigade.runs.config import Experiment
-from brigade.runs.run import Parts, abstract_state, assemble
 from brigade.train import TrainState
 from brigade.train.trainer import acting_with, pick, stack_sequences
 

@@ -19,9 +19,9 @@ from brigade.envs.overcooked.rules import EVENTS
 from brigade.errors import UserError
 from brigade.partners import Random, Stay
 from brigade.partners.cook import FOOD, PLATE, Cook, Errand, Habits
+from brigade.runs.assemble import assemble
 from brigade.runs.baselines import one_task
 from brigade.runs.config import from_dict
-from brigade.runs.run import assemble
 from brigade.train import Evaluator, Players
 from brigade.train.trainer import acting_with, pick, stack_sequences
 

@@ -19,8 +19,9 @@ from brigade.partners.files import load_policies
 from brigade.populations import PopulationLearner
 from brigade.populations.brdiv import BRDiv
 from brigade.populations.sp import SelfPlay
+from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict
-from brigade.runs.run import assemble, load, resume, run
+from brigade.runs.run import load, resume, run
 from brigade.testing import check_generator
 from brigade.train import DeviceSource, Players
 from brigade.train.update import update

@@ -19,8 +19,8 @@ from brigade.errors import UserError
 from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig
 from brigade.partners import Random, Stay
 from brigade.partners.cast import cast_of
+from brigade.runs.assemble import assemble, tables_for
 from brigade.runs.config import from_dict
-from brigade.runs.run import assemble, tables_for
 from brigade.testing import check_own_moves
 from brigade.train import DeviceSource, Evaluator, Players
 from brigade.train.players import by_member, by_table, places_of

@@ -1,0 +1,192 @@
+"""Put an experiment together: environment, players, learner, trainer and evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+
+from brigade.core import Benchmark, Cast, Environment, Learner, TaskSequence
+from brigade.core.seating import Company, arrangements, company
+from brigade.errors import UserError
+from brigade.learners.ppo import PPO
+from brigade.partners.cast import cast_of
+from brigade.populations import Generator, PopulationLearner
+from brigade.runs.config import Experiment, RunConfig
+from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
+from brigade.train.trainer import TrainState, stack_sequences
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an experiment is made of."""
+
+    benchmark: Benchmark
+    sequences: list[TaskSequence]
+    learner: Learner
+    trainer: Trainer
+    evaluator: Evaluator
+    seeds: list[int]
+    table: Table  # who plays with the learner
+
+
+def assemble(experiment: Experiment) -> Parts:
+    """Build everything an experiment names; compiles nothing."""
+    config, benchmark = experiment.config, experiment.benchmark()
+    seeds = range(config.seed, config.seed + config.seeds)
+    steps = int(config.steps_per_task)
+    try:
+        sequences = [benchmark.sequence(seed, config.tasks, steps) for seed in seeds]
+    except ValueError as error:  # settings that are sound alone and do not fit together
+        raise UserError(str(error)) from error
+    return assemble_with(experiment, benchmark, sequences, list(seeds))
+
+
+def assemble_with(
+    experiment: Experiment,
+    benchmark: Benchmark,
+    sequences: list[TaskSequence],
+    seeds: list[int],
+) -> Parts:
+    """The parts for these sequences, one for each of the seeds."""
+    config, method, generator = experiment.config, experiment.method, experiment.generator
+    env = benchmark.env
+    try:
+        learner = build_learner(experiment, env, sequences)
+        method.check(learner, config.repetitions)
+        if generator is None:
+            cast, table = seated(config, benchmark, sequences)
+        else:
+            cast, table = Cast(), population_table(generator, env, sequences)
+        own_seats = table.companies[0].arrangements.shape[-1] if cast.groups else 0
+        players = Players(
+            learner=method.wrap_policy(learner.policy),
+            cast=cast.groups,
+            own_seats=own_seats,
+            members=getattr(learner, "members", 1),
+        )
+        tables = generator.tables if generator else tables_for(config.num_envs, table.companies)
+        source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    evaluator = Evaluator(
+        env, players, method, config.eval_episodes, config.greedy, config.eval_consecutive
+    )
+    trainer = Trainer(source, learner, method)
+    parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, table)
+    check_shapes(parts)
+    return parts
+
+
+def build_learner(
+    experiment: Experiment, env: Environment, sequences: Sequence[TaskSequence]
+) -> Learner:
+    """The learner, of one policy or of a population."""
+    config, generator = experiment.config, experiment.generator
+    told = {"critic_ids": generator.critic_ids} if generator and generator.critic_ids else {}
+    learner: Learner = experiment.learner.build(
+        env,
+        num_tasks=config.tasks,
+        updates_per_task=config.updates_per_task,
+        changing_inputs=changing_inputs(env, sequences),
+        **told,
+    )
+    if generator is None:
+        return learner
+    if config.partners:
+        raise ValueError("a population plays by itself; leave --partners out")
+    if config.method != "ft":
+        raise ValueError(f"method is {config.method}; a population is trained with ft")
+    if not isinstance(learner, PPO) or learner.seats:
+        raise ValueError(f"learner is {config.learner}; a population is trained with ippo")
+    generator.check(env, learner)
+    return PopulationLearner(per_policy_schedules(learner, env.num_agents), generator)
+
+
+def per_policy_schedules(learner: PPO, seats: int) -> PPO:
+    """Shaping fades by the steps of each policy, of which a game has one per seat."""
+    shaping = learner.config.shaping_steps
+    if shaping is None:
+        return learner
+    return replace(learner, config=replace(learner.config, shaping_steps=shaping * seats))
+
+
+def seated(
+    config: RunConfig, benchmark: Benchmark, sequences: Sequence[TaskSequence]
+) -> tuple[Cast, Table]:
+    """Who plays with the learner: nobody, those of the benchmark, or those that were named."""
+    env, cast = benchmark.env, benchmark.cast
+    if config.partners and cast.groups:
+        raise ValueError(
+            f"{benchmark.id} has partners of its own: leave --partners out, see --env.partners"
+        )
+    if config.partners:
+        cast = cast_of(config.partners, env, config.greedy_partners)
+    elif config.greedy_partners:
+        cast = Cast(tuple(replace(g, greedy=True) for g in cast.groups), cast.params, cast.names)
+    if not cast.groups:
+        return cast, Table()
+    choices = arrangements(config.seats, env.num_agents)
+    if len(choices[0]) == env.num_agents:
+        raise ValueError(
+            f"seats are {' '.join(config.seats)}: no seat is left for the partners; name fewer"
+        )
+    met = [sequence.partners or (cast.names,) * len(sequence) for sequence in sequences]
+    companies = [company(cast, names, choices, env.num_agents) for names in met]
+    same, number = len(set(met[0])) == 1, len(met[0][0])
+    names = met[0][0] if same else tuple(f"partner {n} of the task" for n in range(1, number + 1))
+    seat_names = tuple("+".join(map(str, seats)) for seats in choices)
+    return cast, Table(cast.params, companies, names, seat_names)
+
+
+def population_table(
+    generator: Generator, env: Environment, sequences: Sequence[TaskSequence]
+) -> Table:
+    """The tables that a population is evaluated at; in training the generator seats everybody."""
+    seating, names = generator.evaluation(env.num_agents)
+    everywhere = Company(
+        weights=jnp.ones(1),
+        arrangements=jnp.arange(env.num_agents)[None],
+        evaluation=jax.tree.map(lambda x: x[:, None], seating),
+    )
+    tasks = len(sequences[0])
+    same = jax.tree.map(lambda x: jnp.broadcast_to(x, (tasks, *x.shape)), everywhere)
+    return Table((), [same] * len(sequences), tuple(names), ("all",))
+
+
+MOST_TABLES = 64  # parameters of partners are gathered for every table
+
+
+def tables_for(num_envs: int, companies: Sequence[Company]) -> int:
+    """As many as may differ: one where all games have the same people on the same seats."""
+    if not companies:
+        return 1
+    partners, seats = companies[0].evaluation.own.shape[-3:-1]
+    if partners == 1 and seats == 1:
+        return 1
+    return max(n for n in range(1, min(num_envs, MOST_TABLES) + 1) if num_envs % n == 0)
+
+
+def changing_inputs(env: Environment, sequences: Sequence[TaskSequence]) -> int | None:
+    """The most entries of an observation that change within a task; None where nobody knows."""
+    count = getattr(env, "changing_inputs", None)
+    return max(count(sequence.tasks) for sequence in sequences) if count else None
+
+
+def check_shapes(parts: Parts) -> None:
+    """Find out now what would fail when compiled: minibatches that do not divide, for example."""
+    try:
+        abstract_state(parts)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def abstract_state(parts: Parts) -> TrainState:
+    """Shapes of the training state, without computing it."""
+    rounds, cast = stack_sequences(parts.sequences, parts.table.companies), parts.table.cast
+    state: TrainState = jax.eval_shape(
+        lambda r, c: parts.trainer.init(parts.seeds, r, c), rounds, cast
+    )
+    return state
