@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from brigade.benchmarks.meal import presets
 from brigade.core import Benchmark, Cast, Group, TaskSequence
-from brigade.core.checks import within
+from brigade.core.checks import at_least, within
 from brigade.envs.overcooked import Overcooked, task_from_grid
 from brigade.envs.overcooked.env import Reward
 from brigade.envs.overcooked.layouts import LAYOUTS
@@ -48,8 +48,11 @@ class PartnerSettings:
     """How likely a scripted cook leaves an onion or a plate on a counter."""
     reward: Reward = "shared"
     """Who is paid for a soup: both, the cook who serves it, or both without shaping."""
+    horizon: int = 400
+    """Steps of a game."""
 
     def __post_init__(self) -> None:
+        at_least("horizon", self.horizon, 1)
         object.__setattr__(self, "partners", tuple(self.partners))
         within("drops", self.drops, 0, 1)
         if self.layout not in LAYOUTS:
@@ -63,7 +66,7 @@ class PartnerSettings:
     def env(self) -> Overcooked:
         """The environment."""
         grid = LAYOUTS[self.layout]
-        return Overcooked(COOKS, len(grid), len(grid[0]), reward=self.reward)
+        return Overcooked(COOKS, len(grid), len(grid[0]), self.horizon, reward=self.reward)
 
     def learned(self) -> Policies | None:
         """The learned partners; none are needed where none is named."""

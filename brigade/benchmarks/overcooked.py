@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from brigade.benchmarks.meal import presets
 from brigade.core import Benchmark, TaskSequence
+from brigade.core.checks import at_least
 from brigade.envs.overcooked import Overcooked, task_from_grid
 from brigade.envs.overcooked.env import Reward
 from brigade.envs.overcooked.layouts import LAYOUTS
@@ -20,15 +21,18 @@ class LayoutSettings:
     """The kitchen: a published layout for two cooks."""
     reward: Reward = "shared"
     """Who is paid for a soup: both, the cook who serves it, or both without shaping."""
+    horizon: int = 400
+    """Steps of a game."""
 
     def __post_init__(self) -> None:
+        at_least("horizon", self.horizon, 1)
         if self.layout not in LAYOUTS:
             raise ValueError(unknown_name("layout", self.layout, LAYOUTS))
 
     def env(self) -> Overcooked:
         """The environment: as large as the kitchen."""
         grid = LAYOUTS[self.layout]
-        return Overcooked(2, len(grid), len(grid[0]), reward=self.reward)
+        return Overcooked(2, len(grid), len(grid[0]), self.horizon, reward=self.reward)
 
 
 def layout(settings: LayoutSettings | None = None) -> Benchmark:

@@ -24,8 +24,16 @@ SMALL = (
     "--tasks 2 --num-envs 2 --eval-every 1 --eval-episodes 2 --ppo.minibatches 4 --ppo.epochs 1 "
     "--network.hidden 8 --network.multi-head --network.task-one-hot heads"
 )
+SHORT_GAMES = "--env.horizon 40"  # cooks that plan are slow in programs that compile fast
+# As many environments as the generator's tables divide; the smallest rollouts.
+SMALL_POPULATION = (
+    "--steps-per-task 1000 --num-steps 20 --eval-every 99 --eval-episodes 1 --ppo.minibatches 4 "
+    "--ppo.epochs 1 --network.hidden 8"
+)
 SMALLER = {  # by a word of the command
     "meal/level-1": "--seeds 2 --steps-per-task 1600",
+    "overcooked/layout": f"--steps-per-task 80 --tasks 1 {SHORT_GAMES} --num-steps 40",
+    "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT_GAMES} --num-steps 40",
     "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 96 --num-steps 24",
     "examples/anchor.py:Anchor": "--method-settings.strength 0.1",
     "jaxnav/20": "--seeds 1 --steps-per-task 1000",
@@ -94,6 +102,12 @@ def made_small(words):
     verb, flags = words[0], []
     if verb in ("run", "plan", "reproduce") and "--help" not in words:
         flags = " ".join([SMALL, *(SMALLER.get(word, "") for word in words)]).split()
+    if verb == "population" and "--help" not in words:
+        flags = SMALL_POPULATION.split()
+        if "overcooked/layout" in words:
+            flags += SHORT_GAMES.split()
+    if verb == "crossplay" and "--help" not in words:
+        flags = ["--episodes", "1", *SHORT_GAMES.split()]
     if verb == "plan":
         flags.append("--no-measure")
     if words == ["bench"]:
