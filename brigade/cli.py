@@ -360,19 +360,30 @@ def layouts(words: list[str]) -> int:
 
 def watch(words: list[str]) -> int:
     """`brigade watch RUN`."""
-    args = parser("watch", "Film one game of a run's cooks, with the last checkpoint.")
+    args = parser("watch", "Film one game of a run's policies, with the last checkpoint.")
     args.add_argument("run", type=Path, metavar="RUN", help="the run's folder")
     args.add_argument("--task", type=count, default=1, help="which task, from 1 (1)")
     args.add_argument("--seed", type=int, default=None, help="which seed of the run (its first)")
+    args.add_argument(
+        "--partner", help="with whom, by name; of a population, which table (the first)"
+    )
+    args.add_argument("--seat", help="where the learner sits, as the report names it (the first)")
     args.add_argument("--out", type=Path, help="the .gif; in the run's report folder if left out")
-    args.add_argument("--greedy", action="store_true", help="the likeliest actions, no sampling")
+    args.add_argument("--greedy", action="store_true", help="greedy actions, no sampling")
     args.add_argument("--trust", action="store_true", help="run code files the config points at")
     options = args.parse_args(words)
     prepare(True)
     from brigade.commands.film import film
 
     path, score = film(
-        options.run, options.task, options.seed, options.out, options.greedy, options.trust
+        options.run,
+        options.task,
+        options.seed,
+        options.out,
+        options.greedy,
+        options.trust,
+        options.partner,
+        options.seat,
     )
     print(f"{path}  (score {score:.2f})")
     return 0

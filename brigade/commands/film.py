@@ -10,6 +10,7 @@ import jax
 from brigade.core import Acting, Round
 from brigade.envs.overcooked.render import save_gif
 from brigade.errors import UserError
+from brigade.registry import unknown_name
 from brigade.runs.run import LoadedRun, load
 from brigade.train.collect import RolloutState, begin, step_all
 from brigade.train.evaluate import seating_of, shape_of
@@ -17,7 +18,14 @@ from brigade.train.trainer import pick, stack_sequences
 
 
 def film(
-    path: Path, task: int, seed: int | None, out: Path | None, greedy: bool, trust: bool
+    path: Path,
+    task: int,
+    seed: int | None,
+    out: Path | None,
+    greedy: bool,
+    trust: bool,
+    partner: str | None = None,
+    seat: str | None = None,
 ) -> tuple[Path, float]:
     """Play task `task` (from 1) with one seed's policy; return the picture's path and the score."""
     if out is not None and out.suffix.lower() != ".gif":
@@ -31,14 +39,26 @@ def film(
     place = seeds.index(seed) if seed is not None else 0
     if not hasattr(run.parts.benchmark.env, "frames"):
         raise UserError(f"{run.experiment.config.benchmark} cannot be filmed: no pictures")
-    states, score = play(run, place, task - 1, greedy)
+    table = table_of(run, partner, seat)
+    states, score = play(run, place, task - 1, greedy, table)
     frames = run.parts.benchmark.env.frames(states, run.parts.sequences[place][task - 1])
-    target = out or path / "report" / f"seed{seeds[place]}-task{task}.gif"
+    shown = f"-table{table + 1}" if table else ""
+    target = out or path / "report" / f"seed{seeds[place]}-task{task}{shown}.gif"
     save_gif(target, frames)
     return target, score
 
 
-def play(run: LoadedRun, seed: int, task: int, greedy: bool) -> tuple[Any, float]:
+def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
+    """The number of a table of an evaluation: partners one after another, each on all seats."""
+    partners, seats = run.parts.table.partner_names, run.parts.table.seat_names
+    for what, name, known in (("partner", partner, partners), ("seat", seat, seats)):
+        if name is not None and name not in known:
+            raise UserError(unknown_name(what, name, known))
+    first = partners.index(partner) if partner is not None else 0
+    return first * len(seats) + (seats.index(seat) if seat is not None else 0)
+
+
+def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> tuple[Any, float]:
     """The states of one game [steps, ...], and its score."""
     env, players = run.parts.benchmark.env, run.parts.evaluator.players
     rounds: Round = stack_sequences(run.parts.sequences, run.parts.table.companies)
@@ -52,10 +72,10 @@ def play(run: LoadedRun, seed: int, task: int, greedy: bool) -> tuple[Any, float
         action, memory, _ = players.act(seated, state.memory, state.step.view, act_key, greedy)
         after, then = step_all(env, step_key, state.env_state, action, now.task)
         over = then.terminated | then.truncated
-        record = jax.tree.map(lambda x: x[0], (after, over, then.info["score"]))
+        record = jax.tree.map(lambda x: x[table], (after, over, then.info["score"]))
         return state.replace(env_state=after, step=then, memory=memory), record
 
-    # One game at every table of an evaluation; the first of them is shown.
+    # One game at every table of an evaluation, of which one is shown.
     start_key, play_key = jax.random.split(jax.random.key(0))
     start = begin(env, players, start_key, now.task, tables, tables)
     keys = jax.random.split(play_key, env.horizon)

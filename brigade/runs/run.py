@@ -160,7 +160,8 @@ def read_experiment(folder: RunFolder, trust: bool) -> Experiment:
 def default_path(experiment: Experiment) -> Path:
     """runs/ plus what and when."""
     config = experiment.config
-    name = f"{config.benchmark}-{Path(config.method).name}".replace("/", "-").replace(":", "-")
+    how = config.method if config.generator == "none" else config.generator
+    name = f"{config.benchmark}-{Path(how).name}".replace("/", "-").replace(":", "-")
     return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
 
 

@@ -240,7 +240,11 @@ def test_a_population_from_the_command_line(tmp_path, capsys):
     returns = np.load(out / "returns.npz")
     assert found.members[0]["score"] == pytest.approx(returns["score"][-1, 0, 0].mean(), abs=1e-4)
     assert main(["report", str(out)]) == 0
-    assert main(["watch", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["watch", str(out), "--partner", "sp-2"]) == 0
+    assert "seed0-task1-table2.gif" in capsys.readouterr().out
+    assert main(["watch", str(out), "--partner", "sp-3"]) == 2
+    assert "unknown partner 'sp-3'" in capsys.readouterr().err
 
 
 def test_defaults_of_a_population_grow_with_it():
