@@ -181,7 +181,11 @@ def run(words: list[str]) -> int:
 
 def population(words: list[str]) -> int:
     """`brigade population BENCHMARK [flags]`: a run with a generator."""
-    if not any(word.partition("=")[0] == "--generator" for word in words):
+    if chosen_generator(words) == "none":
+        raise UserError(
+            f"generator is none; one of {', '.join(names('generators'))} makes a population"
+        )
+    if chosen_generator(words) is None:
         words = [*words, "--generator", "sp"]
     settings = "--generator-settings.members"
     words = [
@@ -195,6 +199,21 @@ def population(words: list[str]) -> int:
         print(text + "\n--members N is short for --generator-settings.members N.\n" + OPERATION)
         return 0
     return run(words)
+
+
+def chosen_generator(words: list[str]) -> str | None:
+    """The generator that flags or the config file name, if they do."""
+    look = Parser(add_help=False, allow_abbrev=False)
+    look.add_argument("--generator")
+    look.add_argument("--config")
+    found, _ = look.parse_known_args(words)
+    if found.generator is None and found.config is not None:
+        from brigade.runs.config import read_file
+
+        tree = read_file(found.config)
+        return str(tree["generator"]) if tree.get("generator", "none") != "none" else None
+    generator: str | None = found.generator
+    return generator
 
 
 def resume(words: list[str]) -> int:
@@ -268,8 +287,12 @@ def crossplay(words: list[str]) -> int:
         help="a policy file, FILE:MEMBER, a run's folder, or a name of 'brigade list partners'",
     )
     args.add_argument("--benchmark", help="the game; the one the first policy was trained in")
-    args.add_argument("--task", type=count, default=1, help="of the benchmark's stream, from 1 (1)")
-    args.add_argument("--seed", type=int, default=0, help="of the stream and the games (0)")
+    args.add_argument(
+        "--task", type=count, help="of the benchmark's stream, from 1 (the first policy's own)"
+    )
+    args.add_argument(
+        "--seed", type=int, help="of the stream and the games (the first policy's own)"
+    )
     args.add_argument("--episodes", type=count, default=32, help="games of every pair (32)")
     args.add_argument("--greedy", action="store_true", help="greedy actions, no sampling")
     args.add_argument("--out", type=Path, help="folder to create; crossplay-... when left out")
@@ -287,18 +310,24 @@ def crossplay(words: list[str]) -> int:
     from brigade.commands.crossplay import crossplay as play_all
     from brigade.report.crossplay import print_matrix, write_matrix
 
-    matrix = play_all(
-        options.policies,
-        options.benchmark,
-        flags,
-        options.task,
-        options.seed,
-        options.episodes,
-        options.greedy,
-        options.trust,
-    )
+    folder.mkdir(parents=True)  # now, not when all is played
+    try:
+        matrix = play_all(
+            options.policies,
+            options.benchmark,
+            flags,
+            options.task,
+            options.seed,
+            options.episodes,
+            options.greedy,
+            options.trust,
+        )
+        paths = write_matrix(matrix, folder)
+    except BaseException:
+        folder.rmdir()
+        raise
     print_matrix(Console(), matrix)
-    for path in write_matrix(matrix, folder):
+    for path in paths:
         print(path)
     return 0
 

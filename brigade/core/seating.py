@@ -53,7 +53,9 @@ class Company(struct.PyTreeNode):
         """People for every table: partners by weight, spread as evenly as their weights allow."""
         who_key, where_key = jax.random.split(key)
         choices, own_seats = self.arrangements.shape
-        choice = jax.random.permutation(where_key, jnp.arange(tables) % choices)
+        first_key, where_key = jax.random.split(where_key)
+        first = jax.random.randint(first_key, (), 0, choices)
+        choice = jax.random.permutation(where_key, (first + jnp.arange(tables)) % choices)
         mine = self.arrangements[choice]  # [tables, own seats]
         own = (mine[:, :, None] == jnp.arange(seats)).any(1)
         partners = spread(who_key, self.weights, tables * (seats - own_seats))
@@ -69,7 +71,9 @@ def spread(key: Array, weights: Array, number: int) -> Array:
         return jnp.zeros(1, jnp.int32)
     offset_key, order_key = jax.random.split(key)
     marks = (jnp.arange(number) + jax.random.uniform(offset_key)) / number
-    ends = jnp.cumsum(weights) / jnp.sum(weights)
+    marks = jnp.minimum(marks, 1.0 - 1e-6)  # rounding may not reach past the last weight
+    ends = jnp.cumsum(weights)
+    ends = ends / ends[-1]
     drawn = jnp.searchsorted(ends, marks, side="right").clip(0, len(weights) - 1)
     return jax.random.permutation(order_key, drawn).astype(jnp.int32)
 

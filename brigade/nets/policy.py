@@ -165,16 +165,25 @@ def joint_view(view: View, seats: int, obs_dims: int) -> Joint | None:
 
 def make_policy(settings: Mapping[str, Any]) -> ActorCriticPolicy:
     """The policy that `settings_of` describes; in bfloat16 only where that is fast."""
-    network = dict(settings["network"])
+    network, task = dict(settings["network"]), settings["task"]
     dtype = network.pop("dtype")
+    for field in dataclasses.fields(ActorCritic):
+        kind = list if field.name == "hidden" else type(field.default)
+        known = field.name in network and field.default is not dataclasses.MISSING
+        if known and type(network[field.name]) is not kind:
+            raise ValueError(
+                f"{field.name} is {network[field.name]!r}; it must be a {kind.__name__}"
+            )
+    if task is not None and (type(task) is not int or not 0 <= task < network["num_tasks"]):
+        raise ValueError(f"task is {task!r}; it must be one of {network['num_tasks']}")
     if dtype not in ("float32", "bfloat16"):
         raise ValueError(f"dtype is {dtype!r}; use float32 or bfloat16")
     low = dtype == "bfloat16" and jax.default_backend() != "cpu"
     network["hidden"] = tuple(network["hidden"])
     shape = tuple(int(n) for n in settings["obs_shape"])
     made = ActorCritic(**network, dtype=jnp.bfloat16 if low else jnp.float32)
-    kind = RecurrentPolicy if made.memory != "none" else ActorCriticPolicy
-    return kind(made, shape, settings["task"])
+    recurrent = made.memory != "none"
+    return (RecurrentPolicy if recurrent else ActorCriticPolicy)(made, shape, task)
 
 
 def settings_of(policy: ActorCriticPolicy) -> dict[str, Any]:

@@ -26,36 +26,48 @@ def cast_of(
     `FILE:NAME` is one member of a file. Partners of one architecture become one group. `read`
     turns the name of a file into its policies.
     """
-    parts = [(word, partner_of(word, env, greedy, read)) for word in words]
-    names = [name for _, part in parts for name in part.names]
-    everybody = Cast()
-    for word, part in parts:
-        if any(names.count(name) > 1 for name in part.names):  # files may use the same names
-            stem = Path(word.partition(SUFFIX)[0]).name
-            part = replace(part, names=tuple(f"{stem}/{name}" for name in part.names))
-        everybody += part
+    parts = [partner_of(word, env, greedy, read) for word in words]
+    names = [name for part, _ in parts for name in part.names]
+    taken, everybody = set[str](), Cast()
+    for part, run in parts:
+        called = []
+        for name in part.names:
+            # Files may use the same names. What tells them apart is in them, not their path: a run
+            # keeps copies under other names.
+            if names.count(name) > 1 and run:
+                name = f"{run}/{name}"
+            same = [f"{name} ({number})" for number in range(2, len(names) + 1)]
+            name = next(each for each in (name, *same) if each not in taken)
+            taken.add(name)
+            called.append(name)
+        everybody += replace(part, names=tuple(called))
     return merged(everybody)
 
 
-def partner_of(word: str, env: Environment, greedy: bool, read: Reader) -> Cast:
-    """What one word stands for."""
+def partner_of(word: str, env: Environment, greedy: bool, read: Reader) -> tuple[Cast, str]:
+    """What one word stands for, and the run it comes from, if it does from one."""
     file, _, member = word.rpartition(":") if f"{SUFFIX}:" in word else (word, "", "")
     if file.endswith(SUFFIX):
         policies = read(file)
         check_fits(policies, env, file)
-        return (policies.only([member]) if member else policies).cast(greedy)
+        found = policies.only([member]) if member or word.endswith(":") else policies
+        return found.cast(greedy), str(policies.origin.get("run", ""))
     kind = registry.get("partners", word)
     try:
         partner = kind.for_game(env) if hasattr(kind, "for_game") else kind()
         policy, params = member_of(partner)
+        hash(policy)  # compiled programs know it by its value
         name = Path(word.rpartition(":")[2]).name
-        return Cast((Group(policy, 1, greedy),), (stacked([params]),), (name,))
-    except ValueError as error:
+        return Cast((Group(policy, 1, greedy),), (stacked([params]),), (name,)), ""
+    except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"partner {word}: {error}") from error
 
 
 def member_of(partner: Any) -> tuple[Any, Any]:
     """A partner's policy and parameters; some share a program with others."""
+    for needed in ("init", "initial_carry", "act"):
+        if not hasattr(partner, needed):
+            raise ValueError(f"a partner is a policy, and this one has no {needed}")
     if hasattr(partner, "member"):
         policy, params = partner.member()
         return policy, params

@@ -28,6 +28,7 @@ from brigade.nets.policy import settings_of
 FORMAT = 1
 SUFFIX = ".safetensors"
 REMEDY = "make one with 'brigade export RUN --out FILE'"
+LONGEST_NAME = 100  # characters
 KIND = "actor_critic"  # the registered name of the policies our learners train
 
 
@@ -98,16 +99,19 @@ def load_policies(path: str | Path) -> Policies:
     try:
         members = [dict(member) for member in about["members"]]
         game, origin = dict(about["game"]), dict(about["origin"])
+        if not isinstance(origin.get("env", {}), dict):
+            raise ValueError("origin.env is no table of settings")
         policy = _policy(str(about["policy"]), about["settings"])
         wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
         shapes = {name: (len(members), *leaf.shape) for name, leaf in wanted.items()}
         names = [str(member["name"]) for member in members]
+        check_settings(about["settings"], game)
     except UserError:
         raise
     except Exception as error:  # whatever a foreign text makes a network say
         raise UserError(f"{path} is damaged: {_one_line(error)}") from error
-    if not members or len(set(names)) < len(names):
-        raise UserError(f"{path} is damaged: its members need names, each its own")
+    if not members or len(set(names)) < len(names) or not all(map(_is_plain, names)):
+        raise UserError(f"{path} is damaged: its members need plain names, each its own")
     for name in sorted(shapes.keys() | arrays.keys()):
         found = arrays[name].shape if name in arrays else "no such array"
         if found != shapes.get(name):
@@ -115,10 +119,25 @@ def load_policies(path: str | Path) -> Policies:
                 f"{path} is damaged: {name} is {found}, but the policy it names has "
                 f"{shapes.get(name, 'no such array')}"
             )
+        with np.errstate(over="ignore"):
+            arrays[name] = arrays[name].astype(np.float32)
         if not np.isfinite(arrays[name]).all():
             raise UserError(f"{path} is damaged: {name} holds numbers that are not finite")
-    params = {name: jnp.asarray(array, jnp.float32) for name, array in arrays.items()}
+    params = {name: jnp.asarray(array) for name, array in arrays.items()}
     return Policies(policy, unflatten_dict(params, sep="/"), game, members, origin)
+
+
+def check_settings(settings: Mapping[str, Any], game: Mapping[str, Any]) -> None:
+    """A policy must be made for the game that its file names."""
+    network = settings["network"]
+    made_for = (network["num_actions"], list(settings["obs_shape"]), network["continuous"])
+    if made_for != (game["actions"], game["observation"], game["continuous"]):
+        raise ValueError("its policy does not fit the game it names")
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name can be shown anywhere."""
+    return name.isprintable() and 0 < len(name) <= LONGEST_NAME
 
 
 def check_fits(policies: Policies, env: Environment, file: str) -> None:
@@ -143,7 +162,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise UserError(f"there is no policy file {path}; {REMEDY}") from error
     except OSError as error:
         raise UserError(f"cannot read the policy file {path}: {_one_line(error)}") from error
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # whatever reading foreign bytes can raise
         reason = _one_line(error) if path.suffix == SUFFIX else f"its name should end in {SUFFIX}"
         raise UserError(f"{path} is not a policy file ({reason}); {REMEDY}") from error
     return about, arrays

@@ -102,6 +102,9 @@ class BRDiv(Generator):
         ]
         return Seating(member, jnp.ones(member.shape, bool)), names
 
+    def own_tables(self, member: int) -> list[int]:
+        return [member * self.members + member]  # with its own best response
+
     def critic_id(self, seating: Seating) -> Array:
         return seating.member[:, ::-1] % self.members
 

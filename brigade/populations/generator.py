@@ -65,6 +65,10 @@ class Generator:
         """The tables that evaluations play, and their names; again equally many of each policy."""
         return with_themselves(self.policies, self.policies, seats), self.names()
 
+    def own_tables(self, member: int) -> list[int]:
+        """The tables of an evaluation that show what a member can do."""
+        return [member]
+
     def critic_id(self, seating: Seating) -> Array:
         """[tables, seats] int32: whom each seat plays with, for its critic."""
         return jnp.zeros_like(seating.member)

@@ -13,10 +13,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from brigade.metrics.result import Floats
 from brigade.metrics.stats import mean_and_interval
 from brigade.report import page
+from brigade.report.numbers import safe
 from brigade.runs.folder import write_atomically
 
 HEADINGS = ("seat_0", "other_seats", "games", "score", "score_half_width", "return")
@@ -83,25 +85,25 @@ def cells(matrix: Matrix) -> list[list[str]]:
 
 def print_matrix(console: Console, matrix: Matrix) -> None:
     """The whole matrix if it fits, and the two numbers."""
-    console.print(f"Scores in {matrix.game}, {matrix.score.shape[-1]} games a pair")
+    console.print(f"Scores in {matrix.game}, {matrix.score.shape[-1]} games a pair", markup=False)
     if len(matrix.names) <= MOST_COLUMNS:
         table = Table(box=None, pad_edge=False)
         table.add_column("on seat 0")
         for number in range(1, len(matrix.names) + 1):
             table.add_column(f"with {number}", justify="right")
         for number, (name, row) in enumerate(zip(matrix.names, matrix.mean, strict=True), 1):
-            table.add_row(f"{number} {name}", *(f"{mean:.2f}" for mean in row))
+            table.add_row(Text(f"{number} {name}"), *(f"{mean:.2f}" for mean in row))
         console.print(table)
     for line in headline(matrix):
         console.print(line)
 
 
 def write_matrix(matrix: Matrix, folder: Path) -> list[Path]:
-    """crossplay.csv, crossplay.png and crossplay.html; the folder must be new."""
-    folder.mkdir(parents=True)
+    """crossplay.csv, crossplay.png and crossplay.html, in an empty folder."""
     paths = [folder / f"crossplay.{kind}" for kind in ("csv", "png", "html")]
     png = heat_map(matrix)
-    for path, content in zip(paths, (_csv(matrix), png, _html(matrix, png)), strict=True):
+    contents = (_csv(matrix), png, _html(matrix, png))  # all of them before any is written
+    for path, content in zip(paths, contents, strict=True):
         write_atomically(path, content)
     return paths
 
@@ -113,7 +115,7 @@ def _csv(matrix: Matrix) -> bytes:
     half = matrix.half_width
     for (i, j), mean in np.ndenumerate(matrix.mean):
         interval = "" if np.isnan(half[i, j]) else half[i, j]
-        names = (matrix.names[i], matrix.names[j])
+        names = (safe(matrix.names[i]), safe(matrix.names[j]))
         writer.writerow(
             (*names, matrix.score.shape[-1], mean, interval, matrix.returns[i, j].mean())
         )
@@ -136,6 +138,8 @@ def heat_map(matrix: Matrix) -> bytes:
         axes.set_yticks(ticks, matrix.names)
         axes.set(xlabel="on the other seats", ylabel="on seat 0", title=f"Score in {matrix.game}")
         axes.tick_params(length=0)
+        for label in (*axes.get_xticklabels(), *axes.get_yticklabels(), axes.title):
+            label.set_parse_math(False)  # names are names
         if number <= MOST_NUMBERS:
             for (i, j), mean in np.ndenumerate(matrix.mean):
                 ink = "black" if mean > 0.6 * top else "white"

@@ -24,6 +24,7 @@ from brigade.report.tables import (
     unfinished,
 )
 from brigade.runs.folder import write_atomically
+from brigade.runs.kept import found_again
 
 FEW = 12  # plots or pictures; more are folded away
 SCORE = (
@@ -192,8 +193,8 @@ def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     plots = [
         *(
             (measure.title.capitalize(), curves.measure_curve(runs, measure.title, measure.curve))
-            for measure in measures.values()
-            if measure.curve is not None
+            for name, measure in measures.items()
+            if measure.curve is not None and all(name in each.measures for each in summaries)
         ),
         ("Training score", curves.training_curve(runs)),
         ("Ahead of learning alone", curves.transfer_curve(runs, summaries)),
@@ -287,7 +288,10 @@ def _picture_title(run: RunData, task: int) -> str:
 
 def _again(runs: Sequence[RunData]) -> str:
     """How to run each again, and all settings, those of several runs side by side."""
-    commands = [page.box("pre", page.tag("code", command(run.config))) for run in runs]
+    commands = [
+        page.box("pre", page.tag("code", command(found_again(run.config, run.path))))
+        for run in runs
+    ]
     if len(runs) > 1:
         commands = [page.details(*entry) for entry in zip(labels(runs), commands, strict=True)]
     return page.section("Run it again", *commands, page.details("All settings", _settings(runs)))

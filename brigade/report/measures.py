@@ -1,7 +1,7 @@
 """The measures that tables show: a function of what a run recorded, a title, a meaning.
 
 A benchmark names those it is about; `brigade list measures` has all. A package of your own adds one
-with an entry point, and a file of your own as path/to/file.py:NAME.
+with an entry point: a folder that travels may name a measure, but not code.
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)
-    writer.writerows([_safe(cell) for cell in row] for row in rows)
+    writer.writerows([safe(cell) for cell in row] for row in rows)
     return text.getvalue().encode("utf-8", "replace")
 
 
-def _safe(cell: Any) -> Any:
+def safe(cell: Any) -> Any:
     """A spreadsheet would run a name that begins like a formula; a quote keeps it text."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@")) else cell
 

@@ -102,7 +102,21 @@ def build_learner(
     if not isinstance(learner, PPO) or learner.seats:
         raise ValueError(f"learner is {config.learner}; a population is trained with ippo")
     generator.check(env, learner)
+    check_seats(generator, env.num_agents)
     return PopulationLearner(per_policy_schedules(learner, env.num_agents), generator)
+
+
+def check_seats(generator: Generator, seats: int) -> None:
+    """Everybody must have equally many seats: nothing later would notice."""
+    key = jax.random.key(0)
+    trained = generator.seat(generator.init(key), generator.tables, seats, key)
+    for seating in (trained, generator.evaluation(seats)[0]):
+        counts = jnp.bincount(seating.member.reshape(-1), length=generator.policies)
+        if len(set(counts.tolist())) > 1 or seating.member.size % generator.policies:
+            raise ValueError(
+                f"{type(generator).__name__} seats its policies {counts.tolist()} times; each must "
+                "have equally many seats"
+            )
 
 
 def per_policy_schedules(learner: PPO, seats: int) -> PPO:
@@ -127,6 +141,10 @@ def seated(
     elif config.greedy_partners:
         cast = Cast(tuple(replace(g, greedy=True) for g in cast.groups), cast.params, cast.names)
     if not cast.groups:
+        if tuple(config.seats) != tuple(benchmark.seats) or config.greedy_partners:
+            raise ValueError(
+                "seats and greedy_partners are for runs with partners; name --partners"
+            )
         return cast, Table()
     choices = arrangements(config.seats, env.num_agents)
     if len(choices[0]) == env.num_agents:

@@ -141,8 +141,10 @@ def fingerprint(experiment: Experiment, seed: int) -> str:
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
     tree["brigade"] = __version__
-    for name in ("benchmark", "learner"):  # what a file of code says, not only where it is
-        file = Path(str(tree[name]).rpartition(":")[0])
-        if file.is_file():
+    code = {name: tree[name] for name in ("benchmark", "learner")}
+    code |= {f"partner {number}": word for number, word in enumerate(tree["partners"])}
+    for name, word in code.items():  # what a file of code says, not only where it is
+        file = Path(str(word).rpartition(":")[0])
+        if ".py:" in str(word) and file.is_file():
             tree[f"{name}_file"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]

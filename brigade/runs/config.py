@@ -24,6 +24,7 @@ from brigade import registry
 from brigade.core import Benchmark
 from brigade.core.checks import at_least, positive, within
 from brigade.errors import UserError
+from brigade.populations import Generator
 from brigade.runs.folder import FORMAT
 from brigade.runs.kept import by_content, found_again
 
@@ -51,7 +52,7 @@ class RunConfig:
     learner has every seat."""
     seats: tuple[str, ...] = ("random",)
     """Seats of the learner among partners: numbers from 0, or random for each one that is drawn
-    for every game."""
+    anew for the games of every rollout."""
     greedy_partners: bool = False
     """Partners take their greedy actions instead of sampling."""
     preset: str = "auto"
@@ -329,15 +330,18 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
     method_type = registry.get("methods", chosen["method"])
     kinds = [("learner", learner_type), ("method", method_type)]
     if chosen["generator"] != "none":
-        kinds.append(("generator", registry.get("generators", chosen["generator"])))
+        kind = registry.get("generators", chosen["generator"])
+        if not (isinstance(kind, type) and issubclass(kind, Generator)):
+            raise UserError(f"{chosen['generator']} is not a brigade.populations.Generator")
+        kinds.append(("generator", kind))
     for what, kind in kinds:
         if not dataclasses.is_dataclass(kind):
             raise UserError(f"the {what} {kind!r} is not a dataclass; make it a frozen dataclass")
     flat = tyro.conf.arg(name="")
     more: list[Any] = []
     if benchmark.settings is not None:
-        kind = Annotated[type(benchmark.settings), tyro.conf.arg(name="env")]
-        more = [("env", kind, dataclasses.field(default=benchmark.settings))]
+        env: Any = Annotated[type(benchmark.settings), tyro.conf.arg(name="env")]
+        more = [("env", env, dataclasses.field(default=benchmark.settings))]
     for what, chosen_type in kinds[2:]:
         settings: Any = Annotated[chosen_type, tyro.conf.arg(name=f"{what}-settings")]
         more.append((what, settings, dataclasses.field(default=chosen_type())))
@@ -368,10 +372,11 @@ def as_flags(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
         elif isinstance(value, bool):
             head, _, last = flag.rpartition(".")
             flags.append("--" + (f"{head}." if head else "") + ("" if value else "no-") + last)
-        elif isinstance(value, list | tuple):
-            flags += [f"--{flag}", *map(str, value)]
         else:
-            flags += [f"--{flag}", str(value)]
+            words = [str(each) for each in (value if isinstance(value, list | tuple) else [value])]
+            if any(word.startswith("--") for word in words):  # it would be taken for a flag
+                raise UserError(f"{flag} is {' '.join(words)}; a value cannot begin with --")
+            flags += [f"--{flag}", *words]
     return flags
 
 

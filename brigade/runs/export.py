@@ -19,12 +19,12 @@ from brigade.runs.run import LoadedRun
 
 
 def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) -> Policies:
-    """A run's policies as they act on a task (from 0; the last one if left out).
+    """A run's policies as they act on a task (from 0; the one learned last if left out).
 
     Of a population, `helpers` are exported, too: policies that were trained only for others.
     """
     names, experiment = run.parts.sequences[0].names, run.experiment
-    task = len(names) - 1 if task is None else task
+    task = run.last_task if task is None else task
     if not 0 <= task < len(names):
         raise UserError(f"the run has {len(names)} tasks; there is no task {task + 1}")
     policy = run.parts.trainer.source.players.learner  # type: ignore[attr-defined]
@@ -42,10 +42,11 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
     actors = [actor_of(policy, params, task_id) for _, params in members]
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in actors])
     settings = experiment.as_dict()
-    origin = {
+    origin: dict[str, Any] = {
         "brigade": __version__,
         "run": run.path.name,
         "task": names[task],
+        "task_number": task + 1,
         **{
             name: settings[name]
             for name in ("benchmark", "env", "method", "learner")
@@ -71,8 +72,8 @@ def members_of_seed(
     found = []
     for number, name in enumerate(names):
         member = {"name": f"{name}-seed{seed}" if several else name, **about}
-        own = [at for at, table in enumerate(run.parts.table.partner_names) if table == name]
-        if own:
+        if number < generator.members:
+            own = generator.own_tables(number)
             member["score"] = round(float(score[own].mean()), 4)
         found.append((member, jax.tree.map(lambda x, n=number: x[n], params)))
     return found

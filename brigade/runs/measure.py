@@ -48,7 +48,9 @@ def experiment_speed(experiment: Experiment) -> Speed:
 def shrunk(experiment: Experiment) -> Experiment:
     """The same experiment with one seed and few environments: quick to time."""
     config = experiment.config
+    tables = experiment.generator.tables if experiment.generator else 1
     envs = max(1, min(config.num_envs, -(-MEASURED_STEPS // config.num_steps)))
+    envs = -(-envs // tables) * tables
     return dataclasses.replace(
         experiment, config=dataclasses.replace(config, seeds=1, num_envs=envs)
     )

@@ -59,6 +59,7 @@ class LoadedRun:
     parts: Parts
     params: Any
     memory: Any
+    last_task: int = 0  # the one that was learned last, from 0
 
     def acting_params(self, seed: int, task: int) -> Any:
         """What to act with on a task; both count from 0, `seed` is a place in the run."""
@@ -128,8 +129,10 @@ def load(
     parts = assemble(experiment)
     for checkpoint in folder.sound_checkpoints(complain):
         params, memory = read_policies(checkpoint, parts)
-        returns = with_all_axes(folder.read_returns())
-        return LoadedRun(folder.path, experiment, returns, parts, params, memory)
+        returns = with_all_axes(read_npz(checkpoint / "record.npz"))  # as these policies did
+        meta = json.loads((checkpoint / "meta.json").read_text(encoding="utf-8"))
+        task = meta["task"] % len(parts.sequences[0])
+        return LoadedRun(folder.path, experiment, returns, parts, params, memory, task)
     raise RunFolderError(f"{path} has no sound checkpoint yet, so no policy to load")
 
 
@@ -144,10 +147,7 @@ def read_experiment(folder: RunFolder, trust: bool) -> Experiment:
     text = folder.read_config()
     try:
         config = json.loads(text).get("config", {})
-        values = [
-            v for value in config.values() for v in (value if isinstance(value, list) else [value])
-        ]
-        files = [v for v in values if isinstance(v, str) and ".py:" in v]
+        files = [text for text in texts(config) if ".py:" in text]
     except (json.JSONDecodeError, AttributeError) as error:
         raise RunFolderError(f"{folder.path}/config.json is damaged: {error}") from error
     if files and not trust:
@@ -155,6 +155,15 @@ def read_experiment(folder: RunFolder, trust: bool) -> Experiment:
             f"{folder.path} uses code from {files[0]}; add --trust if you trust that file"
         )
     return from_json(text, folder.path)
+
+
+def texts(tree: Any) -> Iterator[str]:
+    """All texts in a tree of settings."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, Mapping | list):
+        for value in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from texts(value)
 
 
 def default_path(experiment: Experiment) -> Path:

@@ -124,7 +124,9 @@ def reseated(
     over = state.step.truncated
     if state.seating is None or state.rollouts is None:
         return state, over
-    change = state.rollouts == 0
+    pairs = zip(jax.tree.leaves(acting.seating), jax.tree.leaves(state.seating), strict=True)
+    others = jnp.stack([(new != old).any() for new, old in pairs]).any()
+    change = (state.rollouts == 0) & others  # the same people play on
     seating = jax.tree.map(
         lambda new, old: jnp.where(change, new, old), acting.seating, state.seating
     )

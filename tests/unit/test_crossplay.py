@@ -2,6 +2,8 @@
 
 import csv
 from collections import Counter
+from dataclasses import replace
+from importlib.resources import files
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +11,10 @@ import numpy as np
 import pytest
 from support.tell import TASK, Counts, Says, Tell
 
+from brigade.benchmarks.meal_partners import OURS
 from brigade.cli import main
 from brigade.core import Cast, Group
+from brigade.partners.files import load_policies
 from brigade.report.crossplay import Matrix, cells, headline
 from brigade.train.crossplay import cross_play
 
@@ -52,13 +56,26 @@ def test_the_two_numbers_of_a_matrix_by_hand():
     assert "cross-play 0.30 ± 0.25" in headline(matrix)[1]
 
 
+def test_a_policy_file_cannot_name_code(tmp_path, capsys, monkeypatch):
+    """Nor does a name that looks like markup or mathematics do harm."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text("open('ran', 'w')")
+    ours = load_policies(files("brigade.partners").joinpath(OURS))
+    evil = replace(ours.only(["brdiv-1"]), origin={"benchmark": "evil.py:X", "env": {"a": 1}})
+    named = replace(evil, members=[{"name": "[/red]$\\foo{$"}])
+    (tmp_path / "myrun.safetensors").write_bytes(named.as_bytes())
+    assert main(["crossplay", "myrun.safetensors"]) == 2
+    assert "give --benchmark NAME" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.py", "myrun.safetensors"]
+    game = ["--benchmark", "overcooked/layout", "--env.horizon", "10", "--episodes", "1"]
+    assert main(["crossplay", "myrun.safetensors", *game, "--out", "cross"]) == 0
+    assert "[/red]" in capsys.readouterr().out
+    assert not (tmp_path / "ran").exists()
+
+
 def test_cross_play_from_the_command_line(tmp_path, capsys, monkeypatch):
     """Names and a file; the game comes from the file."""
     monkeypatch.chdir(tmp_path)
-    from importlib.resources import files
-
-    from brigade.benchmarks.meal_partners import OURS
-
     ours = str(files("brigade.partners").joinpath(OURS))
     words = [f"{ours}:brdiv-1", f"{ours}:brdiv-2", "static", "--episodes", "2", "--out", "cross"]
     assert main(["crossplay", *words]) == 0
@@ -83,6 +100,11 @@ def test_cross_play_from_the_command_line(tmp_path, capsys, monkeypatch):
     ("words", "message"),
     [
         (["random", "static"], "give --benchmark NAME"),
+        (["random", "--benchmark", "meal/level-1", "--seed", "99999999999"], "seed is 99999999999"),
+        (
+            ["random", "--benchmark", "meal/level-1", "--env.num-agents", "1"],
+            "two seats or more",
+        ),
         (["random", "--benchmark", "meal/level-9"], "did you mean 'meal/level-"),
         (["nowhere.safetensors"], "there is no policy file nowhere.safetensors"),
         (["rndom", "--benchmark", "meal/level-1"], "did you mean 'random'"),

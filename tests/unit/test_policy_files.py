@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 import struct as binary
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -17,7 +18,7 @@ from brigade.cli import main
 from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
 from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig
-from brigade.nets.policy import actor_of
+from brigade.nets.policy import actor_of, settings_of
 from brigade.partners.cast import cast_of
 from brigade.partners.files import Policies, check_fits, interface, load_policies
 from brigade.runs.run import load as load_run
@@ -105,8 +106,8 @@ def test_partners_of_one_architecture_become_one_group(tmp_path):
     ]
     cast = cast_of([*paths, "human", "onion", "random"], Overcooked(2, 4, 5))
     assert [group.size for group in cast.groups] == [3, 2, 2, 1]
-    assert cast.names[:3] == ("a/one-0", "a/one-1", "b/one-0")
-    assert cast.names[3:] == ("c/one-0", "c/one-1", "human", "onion", "random")
+    assert cast.names[:3] == ("one-0", "one-1", "one-0 (2)")
+    assert cast.names[3:] == ("one-0 (3)", "one-1 (2)", "human", "onion", "random")
 
 
 # --- files that are not to be trusted ---
@@ -138,8 +139,11 @@ def changed(path, change=None, arrays=None):
         ({"settings": {}}, {}, "is damaged: network"),
         ({"settings": {"network": {"hidden": [0]}, "obs_shape": [1], "task": 0}}, {}, "is damaged"),
         ({"members": []}, {}, "is damaged"),
-        ({"members": [{"name": "a"}, {"name": "a"}]}, {}, "need names, each its own"),
+        ({"members": [{"name": "a"}, {"name": "a"}]}, {}, "need plain names, each its own"),
         ({"game": None}, {}, "is damaged"),
+        ({}, {"actor_head/bias": np.full((2, 18), 1e300)}, "not finite"),
+        ({"members": [{"name": "a"}, {"name": "\x1b[2J"}]}, {}, "need plain names"),
+        ({"origin": {"env": "x"}}, {}, "is damaged: origin.env"),
     ],
 )
 def test_damaged_files_are_refused_in_one_line(change, arrays, message, tmp_path):
@@ -148,6 +152,73 @@ def test_damaged_files_are_refused_in_one_line(change, arrays, message, tmp_path
     with pytest.raises(UserError, match=message) as error:
         load_policies(path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        ("task", 7, "task is 7; it must be one of 3"),
+        ("task", 0.5, "task is 0.5"),
+        ("task", [1], "task is"),
+        ("layer_norm", [1], "layer_norm is"),
+        ("memory_size", "4", "memory_size is '4'"),
+        ("num_actions", 5, "does not fit"),
+        ("continuous", True, "does not fit"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_in_one_line(where, value, message, tmp_path):
+    made = policies()[0]
+    path = write(tmp_path / "p.safetensors", made)
+    settings = settings_of(made.policy)
+    inside = settings if where == "task" else settings["network"]
+    inside[where] = value
+    changed(path, {"settings": settings})
+    with pytest.raises(UserError, match="is damaged") as error:
+        load_policies(path)
+    assert message in str(error.value) or where in ("num_actions", "continuous")
+    assert "\n" not in str(error.value)
+
+
+def test_populations_of_two_runs_can_be_met_together(tmp_path):
+    """Their files have the same names for members: the runs tell them apart, then numbers."""
+    made = policies()[0]
+    paths = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        named = replace(made, origin=made.origin | {"run": name})
+        paths.append(str(write(tmp_path / name / "population.safetensors", named)))
+    env = Overcooked(2, 4, 5)
+    assert cast_of(paths, env).names == tuple(
+        f"{name}/one-{n}" for name in ("first", "second") for n in (0, 1)
+    )
+    twice = cast_of([paths[0], paths[0], "random", "random"], env).names
+    assert twice == (
+        "first/one-0",
+        "first/one-1",
+        "first/one-0 (2)",
+        "first/one-1 (2)",
+        "random",
+        "random (2)",
+    )
+
+
+def test_a_config_cannot_smuggle_flags_in(tmp_path):
+    """Code that a folder names runs only when it is trusted, wherever the name hides."""
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    run(SMALL, tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    whole = json.loads(path.read_text())
+    for change in (
+        {"partners": [f"{evil}:X"]},
+        {"env": {"layout": "cramped_room", "reward": ["shared", "--partners", f"{evil}:X"]}},
+        {"env": {"layout": f"--partners={evil}:X"}},
+        {"preset": f"--partners={evil}"},
+    ):
+        path.write_text(json.dumps(whole | {"config": whole["config"] | change}))
+        with pytest.raises(UserError):
+            load_run(tmp_path / "run")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_files_that_are_none_are_refused_in_one_line(tmp_path):

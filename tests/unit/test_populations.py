@@ -1,6 +1,7 @@
 """Populations: members learn as they would alone, generators say who meets whom and for what."""
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import brigade
-from brigade.cli import main
+from brigade.cli import chosen_generator, main
 from brigade.core import Acting, Round, Seating
 from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
@@ -20,7 +21,7 @@ from brigade.populations import PopulationLearner
 from brigade.populations.brdiv import BRDiv
 from brigade.populations.sp import SelfPlay
 from brigade.runs.assemble import assemble
-from brigade.runs.config import from_dict
+from brigade.runs.config import from_dict, read_file
 from brigade.runs.run import load, resume, run
 from brigade.testing import check_generator
 from brigade.train import DeviceSource, Players
@@ -261,6 +262,34 @@ def test_defaults_of_a_population_grow_with_it():
     brdiv = from_dict({"benchmark": "overcooked/layout", "generator": "brdiv"})
     assert brdiv.config.num_envs == 72
     assert brdiv.learner.ppo.value_clip is None
+
+
+@dataclass(frozen=True)
+class Uneven(SelfPlay):
+    """Lets the first policy sit everywhere."""
+
+    def seat(self, state, tables, seats, key):
+        seating = super().seat(state, tables, seats, key)
+        return seating.replace(member=jnp.zeros_like(seating.member))
+
+
+def test_a_generator_that_seats_unevenly_is_refused():
+    experiment = from_dict(SMALL | {"generator": "sp", "num_envs": 8})
+    with pytest.raises(UserError, match="each must have equally many seats"):
+        assemble(replace(experiment, generator=Uneven(members=8)))
+
+
+def test_the_generator_of_a_config_file_holds(tmp_path, capsys):
+    file = tmp_path / "brdiv.toml"
+    file.write_text('benchmark = "overcooked/layout"\ngenerator = "brdiv"\n')
+    assert chosen_generator(["--config", str(file)]) == "brdiv"
+    assert chosen_generator(["--config", str(file), "--generator=sp"]) == "sp"
+    assert chosen_generator(["overcooked/layout"]) is None
+    assert main(["population", "overcooked/layout", "--generator", "none"]) == 2
+    assert "one of brdiv, sp makes a population" in capsys.readouterr().err
+    words = ["plan", "--config", str(file), "--no-measure", "--preset", "laptop"]
+    assert main(words) == 0
+    assert from_dict(read_file(str(file))).generator == BRDiv()
 
 
 @pytest.mark.parametrize(

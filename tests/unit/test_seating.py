@@ -132,6 +132,27 @@ def test_seats_are_drawn_for_every_table():
     assert np.asarray(people.evaluation.member)[0, 1, 0].tolist() == [0, 2, 2]
 
 
+def test_every_seat_is_drawn_even_where_there_is_one_table():
+    people = company(cast_for("a"), [("a",)], arrangements(["random"], 3), 3)
+    one = jax.tree.map(lambda x: x[0], people)
+    keys = jax.random.split(KEY, 300)
+    own = np.asarray(jax.vmap(lambda key: one.draw(key, 1, 3).own)(keys))
+    np.testing.assert_allclose(own.mean((0, 1)), 1 / 3, atol=0.1)
+
+
+def test_the_same_people_play_on():
+    """Rollouts of 3 steps, games of 4, nobody changes: no game is cut."""
+    env, players = Tell(), Players(Says(), (Group(Says(), 2),), own_seats=1)
+    source = DeviceSource(env, players, 1, 3)
+    state, times = source.start(KEY, TASK), []
+    seating = Seating(jnp.array([[0, 1]]), jnp.array([[True, False]]))
+    for _ in range(4):
+        acting = Acting(jnp.int32(0), (jnp.array([5, 6]),), seating)
+        state, traj = source.next(state, acting, TASK, KEY)
+        times += np.asarray(traj.view.obs)[:, 0, 0, 1].tolist()
+    assert times == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2]
+
+
 def cast_for(names):
     return Cast((Group(Says(), len(names)),), (jnp.arange(len(names)),), tuple(names))
 
@@ -361,7 +382,12 @@ def test_tables_are_as_many_as_may_differ():
         ({"partners": ["humn"]}, "did you mean 'human'"),
         ({"partners": ["human"], "seats": ["2"]}, "use numbers from 0 to 1"),
         ({"partners": ["human"], "seats": ["0", "1"]}, "no seat is left for the partners"),
-        ({"partners": ["human", "human"]}, "two partners are called human/human"),
+        ({"seats": ["1"]}, "are for runs with partners; name --partners"),
+        ({"greedy_partners": True}, "are for runs with partners; name --partners"),
+        (
+            {"partners": ["tests/support/tell.py:Nowhere"]},
+            "partner tests/support/tell.py:Nowhere: ",
+        ),
         ({"benchmark": "meal/partners", "partners": ["human"]}, "has partners of its own"),
         ({"partners": ["x.npz"]}, "unknown partner 'x.npz'"),
     ],
