@@ -582,6 +582,9 @@ def going_on_with(path: Path, baselines: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        config = path / "config.json"
+        if config.exists() and ".py:" in config.read_text(encoding="utf-8"):
+            command += " --trust"  # it was, when it ran
         hint = f"; go on with: {command}" if (path / "config.json").exists() else ""
         raise KeyboardInterrupt(f"stopped{hint}") from None
     except OSError as error:

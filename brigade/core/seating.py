@@ -90,7 +90,8 @@ class Group:
     def __post_init__(self) -> None:
         if self.greedy and getattr(self.policy, "always_samples", False):
             raise ValueError(
-                f"{type(self.policy).__name__} always samples: it has no greedy actions"
+                f"{type(self.policy).__name__} always samples: it has no greedy actions, so leave "
+                "--greedy-partners or --greedy out"
             )
 
 
@@ -130,8 +131,8 @@ def arrangements(seats: Sequence[str], num_agents: int) -> tuple[tuple[int, ...]
     known = {str(number): number for number in range(num_agents)}
     if len(set(seats)) < len(seats) or not set(seats) <= known.keys():
         raise ValueError(
-            f"seats are {' '.join(seats)}; use numbers from 0 to {num_agents - 1}, each once, or "
-            "random for every seat that is drawn"
+            f"seats are {' '.join(seats)}, but this game has seats 0 to {num_agents - 1}; name "
+            "each once, or random for every seat that is drawn"
         )
     return (tuple(sorted(known[seat] for seat in seats)),)
 

@@ -52,6 +52,12 @@ def partner_of(word: str, env: Environment, greedy: bool, read: Reader) -> tuple
         check_fits(policies, env, file)
         found = policies.only([member]) if member or word.endswith(":") else policies
         return found.cast(greedy), str(policies.origin.get("run", ""))
+    if Path(word).is_dir():
+        raise UserError(
+            f"{word} is a folder; save its policies with 'brigade export {word} --out FILE'"
+        )
+    if word.endswith(".py"):
+        raise UserError(f"partner {word}: say which class of the file, {word}:Name")
     kind = registry.get("partners", word)
     try:
         partner = kind.for_game(env) if hasattr(kind, "for_game") else kind()

@@ -43,7 +43,7 @@ class Generator:
 
     @property
     def critic_ids(self) -> int:
-        """With how many others a critic tells that it plays; 0: it is told nothing."""
+        """Number of partner ids that are given to the critic; 0: none."""
         return 0
 
     def names(self) -> list[str]:

@@ -22,7 +22,7 @@ def rows(run: RunData) -> list[list[str]]:
     last = run.mean("events", "eval", "task", "seed", "player", "kind")[-1]
     deliveries, idle = delivery_share(last, names), idle_share(last, names, _horizon(run))
     seats = [
-        [f"seat {seat + 1}", _show(deliveries[..., seat]), _show(idle[..., seat]), ""]
+        [f"seat {seat}", _show(deliveries[..., seat]), _show(idle[..., seat]), ""]
         for seat in range(last.shape[2])
     ]
     return [*seats, ["team", "", _show(idle.mean(-1)), _show(role_collapse(last, names))]]

@@ -19,6 +19,7 @@ from brigade.metrics.result import Floats
 from brigade.metrics.stats import mean_and_interval
 from brigade.report import page
 from brigade.report.numbers import safe
+from brigade.report.tables import count
 from brigade.runs.folder import write_atomically
 
 HEADINGS = ("seat_0", "other_seats", "games", "score", "score_half_width", "return")
@@ -85,7 +86,8 @@ def cells(matrix: Matrix) -> list[list[str]]:
 
 def print_matrix(console: Console, matrix: Matrix) -> None:
     """The whole matrix if it fits, and the two numbers."""
-    console.print(f"Scores in {matrix.game}, {matrix.score.shape[-1]} games a pair", markup=False)
+    games = count(matrix.score.shape[-1], "game")
+    console.print(f"Scores in {matrix.game}, {games} a pair", markup=False)
     if len(matrix.names) <= MOST_COLUMNS:
         table = Table(box=None, pad_edge=False)
         table.add_column("on seat 0")
@@ -152,13 +154,12 @@ def heat_map(matrix: Matrix) -> bytes:
 
 def _html(matrix: Matrix, png: bytes) -> bytes:
     """One page with the picture and the numbers."""
-    games = matrix.score.shape[-1]
+    games = count(matrix.score.shape[-1], "game")
     rows = [[name, *row] for name, row in zip(matrix.names, cells(matrix), strict=True)]
     body = [
         page.box(
             "header",
-            page.tag("h1", "Cross-play")
-            + page.tag("p", f"{matrix.game}, {games} games a pair", "soft"),
+            page.tag("h1", "Cross-play") + page.tag("p", f"{matrix.game}, {games} a pair", "soft"),
         ),
         page.box(
             "div",

@@ -14,12 +14,15 @@ from brigade.report.read import RunData
 from brigade.report.summary import Estimate, Summary, summary
 from brigade.runs.folder import write_atomically
 
-SCORES = ("run", "seed", "task", "task_name", "steps", "score", "return")
+SCORES = ("run", "seed", "task", "task_name", "partner", "seat", "steps", "score", "return")
 SUMMARY = ("run", "benchmark", "method", "seeds", "task", "task_name")
 
 
 def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
-    """Write scores.csv (a row per evaluation, task and seed) and summary.csv (per task and run)."""
+    """Write scores.csv and summary.csv.
+
+    The first has a row per evaluation, task, partner, seat and seed, the second per task and run.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     scores, totals = folder / "scores.csv", folder / "summary.csv"
     write_atomically(scores, _csv(SCORES, _score_rows(runs)))
@@ -45,12 +48,14 @@ def safe(cell: Any) -> Any:
 
 
 def _score_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
+    axes = ("eval", "task", "partner", "seat", "seed")
     for label, run in zip(_names(runs), runs, strict=True):
         steps, names, seeds = run.arrays["steps"].tolist(), run.task_names, run.seeds
-        cells = zip(np.ndindex(run.score.shape), run.score.flat, run.returns.flat, strict=True)
-        for (moment, task, seed), score, returned in cells:
-            where = (label, seeds[seed], task + 1, names[task], steps[moment])
-            yield (*where, float(score), float(returned))
+        score, returns = run.mean("score", *axes), run.mean("returns", *axes)
+        for (moment, task, partner, seat, seed), value in np.ndenumerate(score):
+            who = (run.partner_names[partner], run.seat_names[seat])
+            where = (label, seeds[seed], task + 1, names[task], *who, steps[moment])
+            yield (*where, float(value), float(returns[moment, task, partner, seat, seed]))
 
 
 def _summary_rows(

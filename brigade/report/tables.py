@@ -145,8 +145,9 @@ def partner_lines(run: RunData) -> list[str]:
     """The same as lines of text."""
     rows = partner_rows(run)
     heads = partner_headings(run)[1:]
+    start = "" if run.is_population else "with "
     return [
-        f"  {row[0]}: "
+        f"  {start}{row[0]}: "
         + ", ".join(f"{head} {cell}" for head, cell in zip(heads, row[1:], strict=True))
         for row in rows
     ]

@@ -67,6 +67,11 @@ def assemble_with(
             own_seats=own_seats,
             members=getattr(learner, "members", 1),
         )
+        if generator and config.num_envs % generator.tables:
+            raise ValueError(
+                f"num_envs is {config.num_envs}; it must be a multiple of {generator.tables} for "
+                f"{config.generator} with {generator.members} members"
+            )
         tables = generator.tables if generator else tables_for(config.num_envs, table.companies)
         source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
     except ValueError as error:
@@ -143,7 +148,7 @@ def seated(
     if not cast.groups:
         if tuple(config.seats) != tuple(benchmark.seats) or config.greedy_partners:
             raise ValueError(
-                "seats and greedy_partners are for runs with partners; name --partners"
+                "--seats and --greedy-partners are for runs with partners; name --partners"
             )
         return cast, Table()
     choices = arrangements(config.seats, env.num_agents)

@@ -380,10 +380,10 @@ def test_tables_are_as_many_as_may_differ():
     ("settings", "message"),
     [
         ({"partners": ["humn"]}, "did you mean 'human'"),
-        ({"partners": ["human"], "seats": ["2"]}, "use numbers from 0 to 1"),
+        ({"partners": ["human"], "seats": ["2"]}, "this game has seats 0 to 1"),
         ({"partners": ["human"], "seats": ["0", "1"]}, "no seat is left for the partners"),
-        ({"seats": ["1"]}, "are for runs with partners; name --partners"),
-        ({"greedy_partners": True}, "are for runs with partners; name --partners"),
+        ({"seats": ["1"]}, "--greedy-partners are for runs with partners"),
+        ({"greedy_partners": True}, "--greedy-partners are for runs with partners"),
         (
             {"partners": ["tests/support/tell.py:Nowhere"]},
             "partner tests/support/tell.py:Nowhere: ",
