@@ -29,7 +29,7 @@ def main() -> None:
     result = brigade.run(config, args.out, watch=print_evaluations)
 
     steps, ends = result.returns["steps"], result.returns["task_ends"]
-    score = result.returns["score"].mean(axis=(2, 3, 4))  # [evaluation, task]
+    score = result.returns["score"].mean(axis=(2, 3, 4, 5))  # [evaluation, task]
     for task, name in enumerate(result.returns["task_names"]):
         learned = score[list(steps).index(ends[task]), task]
         print(f"{name}: {learned:.2f} after its own training, {score[-1, task]:.2f} now")
@@ -41,7 +41,7 @@ def main() -> None:
 def print_evaluations(progress: Progress, position: Position, experiment: Experiment) -> None:
     """One line per evaluation: the mean score of every kitchen."""
     if progress.evaluated:
-        scores = position.record.score[-1].mean(axis=(1, 2, 3))
+        scores = position.record.score[-1].mean(axis=(1, 2, 3, 4))
         shown = "  ".join(f"{score:5.2f}" for score in scores)
         print(f"task {progress.task + 1}  {progress.steps:9,} steps  scores {shown}", flush=True)
 

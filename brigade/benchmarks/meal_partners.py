@@ -100,7 +100,8 @@ def everybody(settings: PartnerSettings) -> Cast:
         cast += policies.cast()
     for name in settings.partners:
         if name not in cast.names:
-            raise ValueError(unknown_name("partner", name, cast.names))
+            known = cast.names if policies else {*cast.names, *SCHEDULE}
+            raise ValueError(unknown_name("partner", name, known))
     return cast
 
 

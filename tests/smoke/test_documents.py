@@ -179,7 +179,7 @@ def test_the_example_trains_and_reports(tmp_path):
     assert "kitchen 2:" in done.stdout
     assert "forgetting" in done.stdout
     arrays = np.load(tmp_path / "run" / "returns.npz")  # no pickles
-    assert arrays["score"].shape == (3, 2, 1, 1, 10)
+    assert arrays["score"].shape == (3, 2, 1, 1, 1, 10)
 
 
 @pytest.mark.parametrize(
