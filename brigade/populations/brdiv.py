@@ -40,7 +40,7 @@ class BRDiv(Generator):
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
     defaults: ClassVar[Mapping[str, Any]] = {
         "num_envs": 72,
-        "steps_per_task": 3e6,
+        "steps_per_task": 4e6,
         "ppo": {
             "learning_rate": 1e-3,
             "final_learning_rate": 0.0,
