@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from brigade import __version__
-from brigade.errors import UserError
+from brigade.errors import MachineError, UserError
 from brigade.registry import KINDS, names
 
 USAGE = """usage: brigade VERB ...
@@ -39,7 +40,8 @@ brigade VERB --help tells more. --debug shows a traceback when something goes wr
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb. A mistake is one line on standard error and status 2."""
+    """Run one verb. A mistake is one line on standard error and status 2; what the machine cannot
+    do is one line and status 1."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
@@ -68,12 +70,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return complain(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 1)
+    except (RuntimeError, AssertionError) as error:
+        limit = limit_of_the_machine(error, words[0])
+        if debug or limit is None:
+            raise
+        return complain(limit, 1)
 
 
 def complain(message: str, status: int) -> int:
     """One line on standard error."""
     print(f"brigade: {' '.join(message.split())}", file=sys.stderr)
     return status
+
+
+NEEDS_LESS = {"crossplay": "fewer --episodes need", "bench": "fewer --num-envs need"}
+RUN_NEEDS_LESS = "fewer --num-envs, more --ppo.minibatches or fewer --seeds need"
+# A program that was started without waiting reports it as an INTERNAL error, in words alone.
+OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|out[ _]of[ _]memory", re.IGNORECASE)
+
+
+def limit_of_the_machine(error: Exception, verb: str) -> str | None:
+    """What the machine lacks, if that is what an error of JAX means."""
+    if isinstance(error, MachineError):
+        return str(error)
+    if found := OUT_OF_MEMORY.search(str(error)):
+        said = first_sentence(str(error)[found.start() :])
+        return f"the device is out of memory ({said}); {NEEDS_LESS.get(verb, RUN_NEEDS_LESS)} less"
+    if not finds_device():
+        asked = os.environ.get("JAX_PLATFORMS", "not set")
+        said = f", {first_sentence(str(error))}" if str(error) else ""
+        return (
+            f"JAX finds no device to use (JAX_PLATFORMS is {asked}{said}); "
+            "set JAX_PLATFORMS=cpu to run on the CPU"
+        )
+    return None
+
+
+def first_sentence(text: str) -> str:
+    """The first line of what JAX says, without its advice in brackets."""
+    return text.partition("\n")[0].partition(" (")[0].rstrip(". ")
+
+
+def finds_device() -> bool:
+    """Whether JAX, where a verb has loaded it, has a device to compute on."""
+    jax = sys.modules.get("jax")
+    try:
+        return jax is None or bool(jax.devices())
+    except (RuntimeError, AssertionError):  # the latter, without a word, from some versions
+        return False
 
 
 def verb_named(name: str) -> Callable[[list[str]], int]:
@@ -553,7 +597,7 @@ def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, An
 
 def prepare(cache: bool) -> None:
     """Keep compiled programs for the next command, and stop as Ctrl-C does when terminated."""
-    from brigade.train.compile import keep_programs
+    from brigade.core.compile import keep_programs
 
     if cache:
         keep_programs()
@@ -577,20 +621,34 @@ def sinks(options: argparse.Namespace, folder: Path) -> Any:
 
 @contextlib.contextmanager
 def going_on_with(path: Path, baselines: bool) -> Iterator[None]:
-    """Say how to take a run up that was stopped, by a person or by a full disk."""
-    command = f"brigade resume {path}" + (" --baselines" if baselines else "")
+    """Say how to take a run up that was stopped, by a person, a full disk or a full device."""
     try:
         yield
     except KeyboardInterrupt:
-        config = path / "config.json"
-        if config.exists() and ".py:" in config.read_text(encoding="utf-8"):
-            command += " --trust"  # it was, when it ran
-        hint = f"; go on with: {command}" if (path / "config.json").exists() else ""
+        started = (path / "config.json").exists()
+        hint = f"; go on with: {resume_command(path, baselines)}" if started else ""
         raise KeyboardInterrupt(f"stopped{hint}") from None
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = f"; when that is mended: {command}" if path.exists() else ""
+        hint = f"; when that is mended: {resume_command(path, baselines)}" if path.exists() else ""
         raise OSError(error.errno, f"{reason}{hint}") from error
+    except RuntimeError as error:
+        from brigade.runs.folder import RunFolder
+
+        # Without a checkpoint it would only begin again with the settings that were too much.
+        if not OUT_OF_MEMORY.search(str(error)) or not RunFolder(path).checkpoint_numbers():
+            raise
+        limit = limit_of_the_machine(error, "run")
+        command = resume_command(path, baselines)
+        raise MachineError(f"{limit}; with more memory free: {command}") from error
+
+
+def resume_command(path: Path, baselines: bool) -> str:
+    """What takes a run up again."""
+    config = path / "config.json"
+    trusted = config.exists() and ".py:" in config.read_text(encoding="utf-8")  # when it ran
+    flags = (" --baselines" if baselines else "") + (" --trust" if trusted else "")
+    return f"brigade resume {path}{flags}"
 
 
 def warn(line: str) -> None:

@@ -1,5 +1,9 @@
-"""Mistakes that are the user's to mend: one line, no traceback, exit status 2."""
+"""Errors that are one line, no traceback: mistakes of the user, and limits of the machine."""
 
 
 class UserError(ValueError):
-    """What is wrong and what would be right, in one line."""
+    """What is wrong and what would be right, in one line. Exit status 2."""
+
+
+class MachineError(RuntimeError):
+    """What this machine lacks and what would need less, in one line. Exit status 1."""

@@ -29,20 +29,24 @@ class PackNet(ContinualMethod):
 
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 0.75), ("retrain", 0.25))
 
-    keep: float = 0.25
-    """Share of every layer's free weights that a task keeps; the others are for later tasks."""
+    keep: float | None = None
+    """Share of every layer's free weights that a task keeps; the others are for later tasks. None
+    is an equal share for each of the tasks left, this one included: the last takes the rest."""
     heads: bool = False
     """Pack heads too: the actor's, and the critic's if that is packed. One per task need none."""
     critic: bool = False
     """Pack the critic too; it is not used to act."""
 
     def __post_init__(self) -> None:
-        positive("keep", self.keep)
-        within("keep", self.keep, 0.0, 1.0)
+        if self.keep is not None:
+            positive("keep", self.keep)
+            within("keep", self.keep, 0.0, 1.0)
 
     def check(self, learner: Learner, repetitions: int) -> None:
         if repetitions > 1:
             raise ValueError("PackNet gives a task its weights once; leave --repetitions out")
+        if self.keep is None:
+            number_of_tasks(learner)
         network = getattr(learner.policy, "network", None)
         shared = getattr(network, "num_tasks", 1) > 1 and not getattr(network, "multi_head", True)
         if shared and not self.heads:
@@ -88,7 +92,8 @@ class PackNet(ContinualMethod):
         if phase == "retrain":
             return mem.replace(task=mem.task + 1, pruned=jnp.bool_(False)), state
         packed = {name: state.params[name] for name in mem.owner}
-        owner = jax.tree.map(lambda p, o: claimed(p, o, mem.task, self.keep), packed, mem.owner)
+        keep = equal_share(mem.task, number_of_tasks(learner)) if self.keep is None else self.keep
+        owner = jax.tree.map(lambda p, o: claimed(p, o, mem.task, keep), packed, mem.owner)
         params = edited(state.params, lambda p, o: jnp.where(o > 0, p, 0.0), owner)
         return mem.replace(owner=owner, pruned=jnp.bool_(True)), state.replace(params=params)
 
@@ -107,7 +112,24 @@ def learns(mem: Packed, owner: Array) -> Array:
     return owner == jnp.where(mem.pruned, mem.task, 0)
 
 
-def claimed(weights: Array, owner: Array, task: Array, keep: float) -> Array:
+def number_of_tasks(learner: Learner) -> int:
+    """How many tasks there will be, as the learner's network knows."""
+    network = getattr(getattr(learner, "policy", None), "network", None)
+    number: int | None = getattr(network, "num_tasks", None)
+    if number is None:
+        raise ValueError(
+            "PackNet cannot see how many tasks this learner has; give keep, the share of the free "
+            "weights that a task takes: --method-settings.keep 0.25"
+        )
+    return number
+
+
+def equal_share(task: Array, tasks: int) -> Array:
+    """What a task, numbered from 1, may take of what is free if those after it take as much."""
+    return 1.0 / jnp.maximum(tasks - task + 1, 1)
+
+
+def claimed(weights: Array, owner: Array, task: Array, keep: float | Array) -> Array:
     """The owners after `task` took the largest free weights; of a vector it takes all there are."""
     free = owner == 0
     if weights.ndim < 2:

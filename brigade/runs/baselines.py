@@ -141,6 +141,9 @@ def fingerprint(experiment: Experiment, seed: int) -> str:
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
     tree["brigade"] = __version__
+    dtype = getattr(getattr(experiment.learner, "network", None), "dtype", None)
+    if dtype is not None:  # what `auto` stands for depends on the device
+        tree["network"]["precision"] = np.dtype(dtype).name
     code = {name: tree[name] for name in ("benchmark", "learner")}
     code |= {f"partner {number}": word for number, word in enumerate(tree["partners"])}
     for name, word in code.items():  # what a file of code says, not only where it is

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -87,9 +88,14 @@ class RunFolder:
             log.writelines(json.dumps(row) + "\n" for row in rows)
 
     def cut_log(self, size: int) -> None:
-        """Forget what was logged after a checkpoint that is gone back to."""
-        with self.log_path.open("ab") as log:
-            log.truncate(size)
+        """Forget what was logged after a checkpoint that is gone back to.
+
+        A log that lost its end in a crash is shorter than the checkpoint says: what is left of it
+        stays, in whole lines.
+        """
+        with self.log_path.open("a+b") as log:
+            log.seek(0)
+            log.truncate(log.read(size).rfind(b"\n") + 1)
 
     def log_size(self) -> int:
         """Bytes logged so far."""
@@ -181,13 +187,18 @@ def digest(path: Path) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """The old file or the new one, whatever happens in between."""
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    """The old file or the new one, whatever happens in between and whoever else writes it."""
+    # Every writer has a draft of its own. Not from tempfile: only its owner could read the file.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.draft")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     sync(path.parent)
 
 

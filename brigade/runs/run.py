@@ -38,6 +38,7 @@ from brigade.train.trainer import TrainState
 
 SAME_PRESS_SECONDS = 0.3  # signals closer together are one
 LOG_SECONDS = 1.0  # the log is written at most this often, so that the device need not wait for it
+NUMBERS_PER_TASK = 10**10  # of checkpoints: more than a task can have updates
 
 
 @dataclass(frozen=True)
@@ -309,9 +310,18 @@ class Keeper:
             "meta.json": json.dumps(meta).encode(),
             "record.npz": npz_bytes(position.record.arrays()),
         }
-        number = position.task * 1_000_000 + position.update
+        number = checkpoint_number(position.task, position.update)
         self.folder.save_checkpoint(number, plain_arrays(position.state), files)
         self.saved = time.monotonic()
+
+
+def checkpoint_number(task: int, update: int) -> int:
+    """Later checkpoints have larger numbers.
+
+    Earlier versions counted 10**6 to a task. What they saved keeps a smaller number than whatever
+    follows it, so a run of theirs can be taken up.
+    """
+    return task * NUMBERS_PER_TASK + update
 
 
 def last_position(

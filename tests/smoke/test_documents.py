@@ -126,8 +126,9 @@ def test_every_method_has_a_page_with_its_settings_and_their_defaults(name):
     defaults = {field.name: field.default for field in fields(registry.get("methods", name))}
     assert shown.keys() == defaults.keys()
     for setting, default in defaults.items():
-        said = {"yes": True, "no": False}.get(shown[setting])
-        assert (float(shown[setting]) if said is None else said) == default
+        words = {"yes": True, "no": False, "none": None}
+        said = shown[setting]
+        assert (words[said] if said in words else float(said)) == default
 
 
 def test_links_between_documents_lead_somewhere():

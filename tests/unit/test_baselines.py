@@ -1,6 +1,7 @@
 """Single-task baselines: trained once, shared by methods, read by the report."""
 
 import dataclasses
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -15,6 +16,7 @@ from brigade.report import read_run
 from brigade.report.summary import summary
 from brigade.runs.baselines import (
     add_baselines,
+    baseline_of_seed,
     baseline_seed,
     fingerprint,
     groups,
@@ -74,6 +76,26 @@ def test_another_method_of_the_same_seed_shares_them(finished, monkeypatch):
     np.testing.assert_array_equal(a, b)
 
 
+def test_two_processes_may_write_one_baseline_at_the_same_time(tmp_path, monkeypatch):
+    """The second trains and writes it while the first has yet to rename its draft."""
+    trained = {"steps": np.arange(3), "score": np.ones((2, 3))}
+    monkeypatch.setattr("brigade.runs.baselines.train_alone", lambda *_: trained)
+    experiment, real, others = from_dict(SMALL), os.fsync, ["the second"]
+
+    def written_by_another(descriptor):
+        real(descriptor)
+        if others:
+            others.pop()
+            baseline_of_seed(experiment, 0, tmp_path)
+
+    monkeypatch.setattr(os, "fsync", written_by_another)
+    baseline_of_seed(experiment, 0, tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
+    monkeypatch.delattr("brigade.runs.baselines.train_alone")  # what is there is read
+    found = baseline_of_seed(experiment, 0, tmp_path)
+    np.testing.assert_array_equal(found["score"], trained["score"])
+
+
 def test_ctrl_c_waits_for_the_update_of_a_baseline(monkeypatch):
     """Within an update it would end in the middle of a program."""
     heard = []
@@ -115,6 +137,21 @@ def test_a_baseline_depends_on_the_experiment_but_not_on_the_method(tmp_path):
     copy.write_bytes(copy.read_bytes() + b"more")
     assert fingerprint(with_file, 0) != before
     assert len({baseline_seed(seed, place) for seed in range(20) for place in range(20)}) == 400
+
+
+def test_a_baseline_depends_on_the_precision_that_is_really_used(monkeypatch):
+    """`auto` is another one on another device."""
+
+    def named(precision):
+        network = SMALL["network"] | {"precision": precision}
+        return fingerprint(from_dict(SMALL | {"network": network}), 0)
+
+    names = {}
+    for backend in ("cpu", "gpu"):
+        monkeypatch.setattr("jax.default_backend", lambda backend=backend: backend)
+        names[backend] = named("auto")
+    assert names == {"cpu": named("float32"), "gpu": named("bfloat16")}
+    assert names["cpu"] != names["gpu"]
 
 
 def test_a_task_learns_the_same_alone_and_beside_others():

@@ -8,10 +8,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import jax
 import pytest
 
 from brigade.cli import VERBS, interrupt, main
-from brigade.commands import bench
+from brigade.commands import bench, film
+from brigade.runs.run import load
+from brigade.train import Players, Trainer
 
 TINY = (
     "meal/level-1 --tasks 2 --seeds 2 --steps-per-task 1600 --num-envs 2 --eval-every 1 "
@@ -244,6 +247,27 @@ def test_watch_films_a_task(first_run, here, capsys):
     assert (here / "film.gif").stat().st_size > 1000
 
 
+def test_a_film_acts_and_steps_with_keys_of_their_own(first_run, monkeypatch):
+    used = {"act": set(), "step": set()}
+
+    def noting(name, function, place):
+        def noted(*arguments):
+            numbers = jax.random.key_data(arguments[place])
+            jax.debug.callback(lambda key: used[name].add(tuple(key.tolist())), numbers)
+            return function(*arguments)
+
+        return noted
+
+    monkeypatch.setattr(Players, "act", noting("act", Players.act, 4))
+    monkeypatch.setattr(film, "step_all", noting("step", film.step_all, 1))
+    run = load(first_run)
+    film.play(run, 0, 0, greedy=False)
+    jax.effects_barrier()
+    horizon = run.parts.benchmark.env.horizon
+    assert len(used["act"]) == len(used["step"]) == horizon
+    assert not used["act"] & used["step"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"), [("--task 3", "there is no task 3"), ("--seed 7", "has no seed 7")]
 )
@@ -313,6 +337,101 @@ def test_a_full_disk_is_one_line_and_says_how_to_go_on(here, capsys, monkeypatch
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
     assert "No space left on device; when that is mended: brigade resume run" in complaint
+
+
+NO_MEMORY = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 85.83GiB.\n[tf-xla] BFC"
+
+
+NO_MEMORY_LATER = (
+    "INTERNAL: Error dispatching computation: Error dispatching computation: "
+    "Out of memory allocating 2548000000000 bytes."
+)
+
+
+def out_of_memory_after(updates, monkeypatch):
+    """Let the device's memory suffice for so many updates."""
+    step, done = Trainer.step, []
+
+    def limited(*arguments):
+        if len(done) == updates:
+            raise jax.errors.JaxRuntimeError(NO_MEMORY)
+        done.append(1)
+        return step(*arguments)
+
+    monkeypatch.setattr(Trainer, "step", limited)
+
+
+def test_a_device_without_memory_is_one_line_that_says_what_needs_less(here, capsys, monkeypatch):
+    out_of_memory_after(0, monkeypatch)
+    assert main(["run", *TINY, "--out", "run", "--quiet"]) == 1
+    complaint = capsys.readouterr().err
+    assert complaint == (
+        "brigade: the device is out of memory (RESOURCE_EXHAUSTED: Out of memory while trying to "
+        "allocate 85.83GiB); fewer --num-envs, more --ppo.minibatches or fewer --seeds need less\n"
+    )
+    assert (here / "run" / "config.json").exists()
+
+
+def test_a_run_out_of_memory_says_how_to_go_on_from_its_checkpoint(here, capsys, monkeypatch):
+    out_of_memory_after(2, monkeypatch)  # the first task is learned and saved
+    assert main(["run", *TINY, "--out", "run", "--quiet"]) == 1
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert "or fewer --seeds need less; with more memory free: brigade resume run" in complaint
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert main(["resume", "run", "--quiet"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "error", "message"),
+    [
+        ("crossplay", NO_MEMORY, "allocate 85.83GiB); fewer --episodes need less\n"),
+        ("bench", NO_MEMORY, "allocate 85.83GiB); fewer --num-envs need less\n"),
+        ("plan", NO_MEMORY_LATER, "(Out of memory allocating 2548000000000 bytes); fewer --num-"),
+    ],
+)
+def test_every_verb_says_what_it_could_do_with_less_memory(
+    capsys, monkeypatch, verb, error, message
+):
+    def fail(words):
+        raise jax.errors.JaxRuntimeError(error)
+
+    monkeypatch.setitem(VERBS, verb, fail)
+    assert main([verb]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_debug_shows_where_memory_ran_out(here, monkeypatch):
+    out_of_memory_after(0, monkeypatch)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        main(["run", *TINY, "--out", "run", "--quiet", "--debug"])
+
+
+@pytest.mark.parametrize("platform", ["nonsense", "cuda"])
+def test_a_machine_without_the_device_asked_for_is_one_line_and_status_1(here, platform):
+    """A real process, since JAX looks for devices once."""
+    if platform == "cuda" and jax.default_backend() != "cpu":
+        pytest.skip("this machine has one")
+    words = [sys.executable, "-m", "brigade", "run", *TINY, "--out", "run"]
+    environment = os.environ | {"JAX_PLATFORMS": platform}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith(f"brigade: JAX finds no device to use (JAX_PLATFORMS is {platform}")
+    assert line.endswith("; set JAX_PLATFORMS=cpu to run on the CPU")
+    assert "Traceback" not in done.stderr
+    assert not (here / "run").exists()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, AssertionError])
+def test_a_defect_of_ours_is_not_blamed_on_the_machine(monkeypatch, kind):
+    def fail(words):
+        raise kind("a defect")
+
+    monkeypatch.setitem(VERBS, "list", fail)
+    with pytest.raises(kind, match="a defect"):
+        main(["list"])
 
 
 class FakeWandb:

@@ -1,5 +1,7 @@
 """The continual methods on problems small enough to be worked by hand."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -538,6 +540,50 @@ def test_every_layer_keeps_its_share_of_the_free_weights():
             if owner.ndim == 2:
                 assert_close(float((owner == task).mean()), share, atol=0.005)
         mem, state = method.end_phase(mem, "retrain", state, None, None, KEY)
+
+
+def learner_of(num_tasks):
+    """Stands in for a learner whose network knows how many tasks there are."""
+    network = SimpleNamespace(num_tasks=num_tasks, multi_head=True)
+    return SimpleNamespace(policy=SimpleNamespace(network=network))
+
+
+@pytest.mark.parametrize(
+    ("weights", "shares"),
+    [
+        (16, [4, 4, 4, 4]),
+        # 10 / 4 and 5 / 2 are rounded to even, 8 / 3 up; the last task takes what is left.
+        (10, [2, 3, 2, 3]),
+    ],
+)
+def test_left_to_itself_packnet_gives_equal_shares_of_the_tasks_left(weights, shares):
+    method, learner = PackNet(), learner_of(len(shares))
+    state = state_at(layer([float(n) for n in range(1, weights + 1)], 1.0))
+    mem = method.init(state.params, None)
+    ends = {
+        phase: jax.jit(lambda m, s, p=phase: method.end_phase(m, p, s, learner, None, KEY))
+        for phase, _ in method.phases
+    }
+    largest = state.params
+    for task, share in enumerate(shares, 1):
+        mem, state = ends["train"](mem, state)
+        assert int((mem.owner["actor_trunk"]["kernel"] == task).sum()) == share
+        mem, state = ends["retrain"](mem, state.replace(params=largest))
+    owner = mem.owner["actor_trunk"]["kernel"][0].tolist()
+    assert owner == sorted(owner, reverse=True)  # the first task took the largest
+    assert 0 not in owner
+
+
+def test_packnet_asks_for_its_share_where_the_number_of_tasks_is_unknown():
+    learner, state = SimpleNamespace(policy=SimpleNamespace()), state_at(layer([1.0, 2.0], 1.0))
+    mem = PackNet().init(state.params, None)
+    with pytest.raises(ValueError, match=r"^PackNet .* how many tasks .*; give keep, .*$"):
+        PackNet().check(learner, 1)
+    with pytest.raises(ValueError, match=r"^PackNet .* how many tasks .*; give keep, .*$"):
+        PackNet().end_phase(mem, "train", state, learner, None, KEY)
+    PackNet(keep=0.5).check(learner, 1)
+    mem, _ = PackNet(keep=0.5).end_phase(mem, "train", state, learner, None, KEY)
+    assert flat(mem.owner) == [0, 1, 1]
 
 
 def test_packnet_refuses_a_network_without_kernels():

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,10 +20,11 @@ from brigade import registry
 from brigade.errors import UserError
 from brigade.report import read_run
 from brigade.runs import folder as folders
-from brigade.runs.folder import RunFolder, RunFolderError
-from brigade.runs.run import heeding_ctrl_c, load, resume, run
+from brigade.runs.config import MOST_UPDATES
+from brigade.runs.folder import RunFolder, RunFolderError, write_atomically
+from brigade.runs.run import Keeper, heeding_ctrl_c, load, resume, run
 from brigade.runs.sinks import Sinks
-from brigade.train import Progress, Trainer
+from brigade.train import Position, Progress, Trainer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "data"
 SMALL = {
@@ -203,6 +205,110 @@ def test_a_full_disk_leaves_a_run_that_resumes(finished, tmp_path, monkeypatch):
     monkeypatch.undo()
     resume(path, complain=lambda line: None)
     assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("size", "kept"),
+    [
+        (99, b"first\nsecond\n"),  # a crash lost what the checkpoint had seen logged
+        (16, b"first\nsecond\n"),
+        (13, b"first\nsecond\n"),
+        (9, b"first\n"),
+        (0, b""),
+    ],
+)
+def test_a_log_is_cut_to_whole_lines_and_never_lengthened(tmp_path, size, kept):
+    folder = RunFolder(tmp_path)
+    folder.log_path.write_bytes(b"first\nsecond\nthi")
+    folder.cut_log(size)
+    assert folder.log_path.read_bytes() == kept
+
+
+def test_a_log_that_is_gone_is_cut_to_nothing(tmp_path):
+    RunFolder(tmp_path).cut_log(7)
+    assert (tmp_path / "log.jsonl").read_bytes() == b""
+
+
+def test_a_run_whose_log_lost_its_end_goes_on_with_a_log_that_can_be_read(finished, tmp_path):
+    path = tmp_path / "run"
+    stopped_run(path, 4)  # four updates are logged
+    log = path / "log.jsonl"
+    log.write_bytes(log.read_bytes()[:-10])
+    resume(path)
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    logged = [(row["task"], row["update"]) for row in rows]
+    assert logged == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)]
+    assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
+
+
+def test_two_processes_may_write_one_file_at_the_same_time(tmp_path, monkeypatch):
+    """The second begins and ends while the first has yet to rename its draft."""
+    path, real, others = tmp_path / "shared", os.fsync, [b"of the second"]
+
+    def written_by_another(descriptor):
+        real(descriptor)
+        if others:
+            write_atomically(path, others.pop())
+            assert path.read_bytes() == b"of the second"
+
+    monkeypatch.setattr(os, "fsync", written_by_another)
+    write_atomically(path, b"of the first")
+    assert path.read_bytes() == b"of the first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+class NothingRecorded:
+    """Stands in for the record of a run."""
+
+    def arrays(self):
+        return {}
+
+
+def save_at(folder, task, update):
+    """A checkpoint of a run that stands there."""
+    position = Position(task, update, {"weights": jnp.zeros(2)}, NothingRecorded())
+    Keeper(folder, 0.0, 0.0).save(position)
+
+
+def kept_positions(folder):
+    """The tasks and updates of all checkpoints, newest first."""
+    metas = [path / "meta.json" for path in folder.sound_checkpoints(print)]
+    found = [json.loads(meta.read_text()) for meta in metas]
+    return [(meta["task"], meta["update"]) for meta in found]
+
+
+@pytest.mark.parametrize("updates", [1_000_001, 2_000_000, MOST_UPDATES])
+def test_checkpoints_are_told_apart_after_any_number_of_updates(tmp_path, updates):
+    folder = RunFolder(tmp_path)
+    save_at(folder, 0, updates - 1)
+    save_at(folder, 0, updates)
+    save_at(folder, 1, 1)
+    assert kept_positions(folder) == [(1, 1), (0, updates)]
+
+
+def test_checkpoints_of_an_earlier_version_are_older_than_those_that_follow(tmp_path):
+    folder = RunFolder(tmp_path)
+    meta = {"task": 3, "update": 7}
+    files = {"meta.json": json.dumps(meta).encode()}
+    folder.save_checkpoint(3_000_007, {"weights": np.zeros(2)}, files)
+    save_at(folder, 3, 8)
+    assert kept_positions(folder) == [(3, 8), (3, 7)]
+    save_at(folder, 4, 1)
+    assert kept_positions(folder) == [(4, 1), (3, 8)]
 
 
 def test_a_loaded_run_has_policies_that_act(finished):
