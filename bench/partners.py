@@ -19,10 +19,10 @@ import jax.numpy as jnp
 from brigade.benchmarks.overcooked import layout
 from brigade.commands.bench import print_result
 from brigade.core import Acting, Array, Group, Key, Policy, Seating, View
+from brigade.core.compile import jit
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.runs.measure import Speed, speed_of
 from brigade.train import DeviceSource, Players
-from brigade.train.compile import jit
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from rich.console import Console
 from brigade.benchmarks.meal import kitchens
 from brigade.commands.plan import device
 from brigade.core import Acting, Environment, Key
+from brigade.core.compile import jit, keep_programs
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.learners.ppo import Precision
 from brigade.methods.ft import FineTuning
@@ -28,7 +29,6 @@ from brigade.runs.assemble import changing_inputs, population_table
 from brigade.runs.measure import Speed, speed_of
 from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
-from brigade.train.compile import jit, keep_programs
 from brigade.train.trainer import TrainState, evaluate, pick, stack_sequences
 from brigade.train.update import update
 
@@ -51,6 +51,9 @@ class TrainingSetting:
     num_minibatches: int = 16
     epochs: int = 8
     hidden: tuple[int, ...] = (128, 128)
+    encoder: Literal["mlp", "cnn"] = "mlp"
+    memory: Literal["none", "gru", "lstm"] = "none"
+    sequence_length: int = 0  # of a recurrent policy; 0: the learner's choice
     updates: int = 15
     evaluate: bool = False
     precision: Precision = "auto"
@@ -75,8 +78,17 @@ class Training:
         benchmark = kitchens(setting.level, setting.agents)
         sequences = [benchmark.sequence(seed, setting.tasks, 1) for seed in range(setting.seeds)]
         settings = IPPO(
-            PPOConfig(epochs=setting.epochs, minibatches=setting.num_minibatches),
-            NetworkConfig(hidden=setting.hidden, precision=setting.precision),
+            PPOConfig(
+                epochs=setting.epochs,
+                minibatches=setting.num_minibatches,
+                sequence_length=setting.sequence_length or None,
+            ),
+            NetworkConfig(
+                hidden=setting.hidden,
+                encoder=setting.encoder,
+                memory=setting.memory,
+                precision=setting.precision,
+            ),
         )
         self.env = benchmark.env
         self.learner: Any = settings.build(
@@ -230,6 +242,8 @@ def setting_from(words: Sequence[str] | None, description: str | None) -> Traini
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--level", choices=("1", "2", "3"), default=defaults.level)
     parser.add_argument("--precision", choices=get_args(Precision), default=defaults.precision)
+    parser.add_argument("--encoder", choices=("mlp", "cnn"), default=defaults.encoder)
+    parser.add_argument("--memory", choices=("none", "gru", "lstm"), default=defaults.memory)
     parser.add_argument("--hidden", type=int, nargs="+", default=list(defaults.hidden))
     for name, meaning in (
         ("tasks", "in the sequence"),
@@ -241,6 +255,7 @@ def setting_from(words: Sequence[str] | None, description: str | None) -> Traini
         ("num-steps", "of a rollout"),
         ("num-minibatches", "per epoch"),
         ("epochs", "per update"),
+        ("sequence-length", "of a recurrent policy; 0: as the learner chooses"),
         ("updates", "to time, per task"),
     ):
         default = getattr(defaults, name.replace("-", "_"))

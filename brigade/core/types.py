@@ -63,7 +63,7 @@ class TimeStep(struct.PyTreeNode):
 class Trajectory(struct.PyTreeNode):
     """A rollout, as the learner's seats saw it: moves of partners are not in it.
 
-    Leaves [T, B, ...]; `carry` and the last ones are [B, ...]. `seats` counts the learner's.
+    Leaves [T, B, ...]; the last ones are [B, ...]. `seats` counts the learner's.
     """
 
     view: View
@@ -73,8 +73,7 @@ class Trajectory(struct.PyTreeNode):
     truncated: Array  # [T, B] bool
     valid: Array  # [T, B] bool: False where a finished game was put away instead of played
     info: dict[str, Array]  # of all seats of the game
-    extras: dict[str, Array]  # what the policy returned beside the action
-    carry: Carry  # memory of the learner's policy before the first step
+    extras: dict[str, Any]  # what the policy returned beside the action
     last_view: Any  # View one step past the end: the value there bootstraps the last advantages
     last: dict[str, Array]  # the policy's extras there
     seating: Seating | None = None  # who sat where; None where the learner had every seat

@@ -79,12 +79,17 @@ class PPOConfig:
     """Shaped rewards fade to nothing over this many steps of a task; None keeps them."""
     share_shaping: bool = True
     """Every seat earns the shaping of all seats, as in the paper."""
+    sequence_length: int | None = None
+    """Timesteps that gradients of a recurrent policy flow back; it must divide num_steps. None is
+    the divisor nearest to 50."""
     reset_optimizer: bool = False
     """Forget Adam's moments at task boundaries, as the MEAL release does."""
 
     def __post_init__(self) -> None:
         at_least("epochs", self.epochs, 1)
         at_least("minibatches", self.minibatches, 1)
+        if self.sequence_length is not None:
+            at_least("sequence_length", self.sequence_length, 1)
         for name in ("gamma", "gae_lambda"):
             within(name, getattr(self, name), 0.0, 1.0)
         for name in ("learning_rate", "adam_eps", "max_grad_norm", "clip"):
@@ -107,15 +112,17 @@ class NetworkConfig:
     activation: Literal["relu", "tanh"] = "relu"
     """Between layers."""
     layer_norm: bool = True
-    """Normalise every hidden layer."""
+    """Layer norm in every hidden layer, before the activation."""
+    norm_last: bool = False
+    """Layer norm after the activation, as in the MEAL release."""
     shared_trunk: bool = False
     """One trunk for actor and critic instead of one each."""
     multi_head: bool = True
     """One output head per task instead of one for all."""
     task_one_hot: Literal["none", "heads", "input"] = "heads"
     """Where the number of the task enters, if at all."""
-    memory: Literal["none", "gru"] = "none"
-    """A recurrent core after the trunk, for games that are seen in part."""
+    memory: Literal["none", "gru", "lstm"] = "none"
+    """A recurrent core after the trunk, for partially observed games."""
     memory_size: int = 128
     """Units of that core."""
     precision: Precision = "auto"
@@ -184,11 +191,11 @@ class OneTask(struct.PyTreeNode):
         """The same of all seats side by side: `values` [..., seats * columns]."""
         starts = self.constant.size * jnp.arange(seats)[:, None]
         columns = (starts + self.columns).reshape(-1)
-        return ChangingInputs(values, columns, jnp.tile(self.constant, seats))
+        return ChangingInputs(values, columns, jnp.tile(self.constant.reshape(-1), seats))
 
 
-class Seen(struct.PyTreeNode):
-    """What the network is shown: leaves [samples, ...]."""
+class NetworkInputs(struct.PyTreeNode):
+    """What the network is shown: leaves [samples, ...], or [sequences, T, ...] with a memory."""
 
     obs: Array  # as played; only the columns that change where `task` says which
     avail: Array  # uint8: which actions are allowed, eight to a byte
@@ -196,15 +203,18 @@ class Seen(struct.PyTreeNode):
     joint: Joint | None = None  # for a central critic; put together when a minibatch is taken
     task: OneTask | None = None  # not per sample
     # For the critic. Where partners have some of the seats: what all seats saw, not per sample but
-    # [moments * all seats, ...], and the seat of each sample. In a population: whom it plays with.
+    # [timesteps * all seats, ...], and the seat of each sample. In a population: its partner.
     everyone: Array | None = None
     seat: Array | None = None
+    # For a memory: where it restarts, and what it holds before the first timestep [sequences, ...].
+    first: Array | None = None
+    carry: Any = None
 
 
 class Samples(struct.PyTreeNode):
     """One entry per step, environment and seat: leaves [samples, ...]."""
 
-    seen: Any
+    inputs: Any  # NetworkInputs, or sequences of them
     action: Array
     log_prob: Array
     value: Array
@@ -248,10 +258,10 @@ class PPO:
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Samples, Array]:
         """Advantages of a rollout, then every sample once per epoch in random minibatches."""
-        seen = self._seen(traj.view)
-        log_prob, value = self._judge(state.params, traj, seen)
+        inputs = self._inputs_of(traj.view)
+        value, log_prob = self._values_and_log_probs(state.params, traj, inputs)
         samples = self._samples(state, traj, log_prob, value)
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), samples).replace(seen=seen)
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), samples).replace(inputs=inputs)
         index = self._minibatches(key, traj.view.active.size)
         return state.replace(updates=state.updates + 1), flat, index
 
@@ -270,7 +280,7 @@ class PPO:
     def _samples(
         self, state: LearnerState, traj: Trajectory, log_prob: Array, value: Array
     ) -> Samples:
-        """All that is learned from beside what was seen: leaves [T, B, seats, ...]."""
+        """All that is learned from beside the inputs: leaves [T, B, seats, ...]."""
         cfg = self.config
         shaping = self._shaping_weight(state.updates, traj.valid.size)
         bootstraps = cfg.time_limit == "bootstrap"
@@ -284,7 +294,7 @@ class PPO:
         )
         played = jnp.broadcast_to(traj.valid[..., None], traj.view.active.shape)
         return Samples(
-            seen=None,
+            inputs=None,
             action=traj.action,
             log_prob=log_prob,
             value=value[:-1],
@@ -294,7 +304,7 @@ class PPO:
             value_weight=played.astype(jnp.float32),
         )
 
-    def _seen(self, view: View) -> Seen:
+    def _inputs_of(self, view: View) -> NetworkInputs:
         """The views of a rollout as samples, without what never changes in it."""
         obs, avail, task_id = (
             x.reshape(-1, *x.shape[3:])
@@ -306,42 +316,59 @@ class PPO:
             if view.state.obs is not None:  # partners have some of the seats
                 everyone = view.state.obs.reshape(-1, *obs.shape[1:])
         if self.changing_inputs is None:
-            return Seen(obs, avail, task_id, everyone=everyone, seat=seat)
+            return NetworkInputs(obs, avail, task_id, everyone=everyone, seat=seat)
         inputs = ChangingInputs.of(obs if everyone is None else everyone, self.changing_inputs)
         task = OneTask(task_id[0], inputs.columns, inputs.constant)
         if everyone is None:
-            return Seen(inputs.values, avail, task_id, task=task, seat=seat)
+            return NetworkInputs(inputs.values, avail, task_id, task=task, seat=seat)
         values = jnp.take(obs.reshape(len(obs), -1), inputs.columns, axis=1, mode="clip")
-        return Seen(values, avail, task_id, task=task, everyone=inputs.values, seat=seat)
+        return NetworkInputs(values, avail, task_id, task=task, everyone=inputs.values, seat=seat)
 
-    def _judge(self, params: Any, traj: Trajectory, seen: Seen) -> tuple[Array, Array]:
-        """Log-probabilities [T, B, seats] and values [T + 1, B, seats] of a rollout.
+    def _values_and_log_probs(
+        self, params: Any, traj: Trajectory, inputs: NetworkInputs
+    ) -> tuple[Array, Array]:
+        """Values [T + 1, B, seats] and log-probabilities [T, B, seats] of a rollout.
 
         Some policies have recorded both while they acted. Otherwise they are worked out now, for
         all steps at once: that is faster than step by step.
         """
         if "value" in traj.extras:
             value, last = traj.extras["value"], traj.last["value"]
-            return traj.extras["log_prob"], jnp.concatenate([value, last[None]])
+            return jnp.concatenate([value, last[None]]), traj.extras["log_prob"]
         end, shape = traj.last_view, traj.view.active.shape
-        out = self._look(params, self._with_joint(seen, seen, jnp.arange(seen.task_id.size)))
+        out = self._rollout_outputs(params, inputs)
         joint = joint_view(end, self.seats, len(self.policy.obs_shape))
         after = self.policy.outputs(params, end.obs, end.task_id, end.avail, joint)
         assert out.value is not None
         assert after.value is not None
-        answer = out.logits.reshape(*shape, -1)
+        logits = out.logits.reshape(*shape, -1)
         value = jnp.concatenate([out.value.reshape(shape), after.value[None]])
-        return self.policy.distribution.log_prob(answer, traj.action), value
+        return value, self.policy.distribution.log_prob(logits, traj.action)
+
+    def _rollout_outputs(self, params: Any, inputs: NetworkInputs) -> Outputs:
+        """Outputs for all samples of a rollout."""
+        samples = jnp.arange(len(inputs.task_id))
+        if self.policy.network.encoder == "mlp":
+            return self._forward(params, self._with_joint(inputs, inputs, samples))
+        # Feature maps of all samples at once would fill the memory of a GPU.
+        parts = samples.reshape(self.config.minibatches, -1)
+        out: Outputs = jax.lax.map(
+            lambda index: self._forward(params, self._take_inputs(inputs, index)), parts
+        )
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
 
     def take(self, data: Samples, index: Array) -> Samples:
         """The samples of one minibatch."""
-        task, seen = data.seen.task, data.seen.replace(task=None, everyone=None)
-        rows = jax.tree.map(
-            lambda x: jnp.take(x, index, axis=0, mode="clip"), data.replace(seen=seen)
-        )
-        return rows.replace(seen=self._with_joint(data.seen, rows.seen.replace(task=task), index))
+        rows: Samples = take_rows(data.replace(inputs=None), index)
+        return rows.replace(inputs=self._take_inputs(data.inputs, index))
 
-    def _with_joint(self, everything: Seen, rows: Seen, index: Array) -> Seen:
+    def _take_inputs(self, inputs: NetworkInputs, index: Array) -> NetworkInputs:
+        rows = take_rows(inputs.replace(task=None, everyone=None), index)
+        return self._with_joint(inputs, rows.replace(task=inputs.task), index)
+
+    def _with_joint(
+        self, everything: NetworkInputs, rows: NetworkInputs, index: Array
+    ) -> NetworkInputs:
         """Add what the critic is shown beside each sample: what all seats saw, or who was there."""
         if self.policy.network.critic_ids and rows.seat is not None:
             return rows.replace(joint=Joint(None, rows.seat), seat=None)
@@ -350,23 +377,21 @@ class PPO:
         obs, seat = everything.obs, index % self.seats
         if everything.everyone is not None and rows.seat is not None:
             obs, seat = everything.everyone, rows.seat
-        moments = obs.reshape(len(obs) // self.seats, -1)
-        own_seats = len(everything.obs) // len(moments)
-        together = jnp.take(moments, index // own_seats, axis=0, mode="clip")
-        return rows.replace(joint=Joint(together, seat), everyone=None, seat=None)
+        by_timestep = obs.reshape(len(obs) // self.seats, -1)
+        own_seats = len(everything.obs) // len(by_timestep)
+        joint_obs = jnp.take(by_timestep, index // own_seats, axis=0, mode="clip")
+        return rows.replace(joint=Joint(joint_obs, seat), everyone=None, seat=None)
 
     def standalone(self, batch: Samples) -> Samples:
         """The batch with whole observations, to be kept and mixed with those of other tasks."""
-        seen, task = batch.seen, batch.seen.task
+        inputs, task = batch.inputs, batch.inputs.task
         if task is None:
             return batch
-        shape = self.policy.obs_shape
-        joint = seen.joint
+        joint = inputs.joint
         if joint is not None and joint.obs is not None:
-            inputs = task.joint_inputs(joint.obs, self.seats)
-            joint = joint.replace(obs=inputs.whole((self.seats * math.prod(shape),)))
-        whole = task.inputs(seen.obs).whole(shape)
-        return batch.replace(seen=Seen(whole, seen.avail, seen.task_id, joint))
+            joint = joint.replace(obs=task.joint_inputs(joint.obs, self.seats).whole())
+        whole = task.inputs(inputs.obs).whole()
+        return batch.replace(inputs=inputs.replace(obs=whole, joint=joint, task=None))
 
     def loss(
         self, params: Any, state: LearnerState, batch: Samples, key: Key
@@ -410,7 +435,7 @@ class PPO:
 
     def outputs(self, params: Any, batch: Samples) -> Outputs:
         """Logits and values of a batch."""
-        return self._look(params, batch.seen)
+        return self._forward(params, batch.inputs)
 
     def diagnose(self, params: Any, batch: Samples) -> Metrics:
         """The share of the policy's units that hardly ever answer."""
@@ -418,14 +443,21 @@ class PPO:
             self.outputs(params, batch)
         return {"dormant": dormant_share(layers)}
 
-    def _look(self, params: Any, seen: Seen) -> Outputs:
-        task, joint = seen.task, seen.joint
-        avail = allowed(seen.avail, self.policy.network.num_actions)
+    def _forward(self, params: Any, inputs: NetworkInputs) -> Outputs:
+        obs, task_id, avail, joint = self._arguments(inputs)
+        return self.policy.outputs(params, obs, task_id, avail, joint)
+
+    def _arguments(
+        self, inputs: NetworkInputs
+    ) -> tuple[Array | ChangingInputs, Array, Array, Joint | None]:
+        """What the network takes: observations, task ids, allowed actions, the critic's view."""
+        task, joint = inputs.task, inputs.joint
+        avail = allowed(inputs.avail, self.policy.network.num_actions)
         if task is None:
-            return self.policy.outputs(params, seen.obs, seen.task_id, avail, joint)
+            return inputs.obs, inputs.task_id, avail, joint
         if joint is not None and joint.obs is not None:
             joint = joint.replace(obs=task.joint_inputs(joint.obs, self.seats))
-        return self.policy.outputs(params, task.inputs(seen.obs), task.id, avail, joint)
+        return task.inputs(inputs.obs), task.id, avail, joint
 
     def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
         """One Adam step at the learning rate of this point of the task."""
@@ -458,6 +490,11 @@ class PPO:
             return jnp.float32(1.0)
         share = steps_per_update / self.config.shaping_steps
         return jnp.clip(1.0 - updates * share, 0.0, 1.0)
+
+
+def take_rows(tree: Any, index: Array) -> Any:
+    """Leaves [rows, ...] -> [chosen, ...]."""
+    return jax.tree.map(lambda x: jnp.take(x, index, axis=0, mode="clip"), tree)
 
 
 def allowed(bits: Array, num_actions: int) -> Array:

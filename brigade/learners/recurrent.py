@@ -1,96 +1,103 @@
-"""PPO for policies that remember: whole sequences are shuffled, not single steps."""
+"""PPO for recurrent policies: sequences are shuffled, not single timesteps."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 
-from brigade.core import Array, Everyone, Key, LearnerState, Outputs, Trajectory
-from brigade.learners.ppo import PPO, Samples, allowed
+from brigade.core import Array, Key, LearnerState, Outputs, Trajectory
+from brigade.learners.ppo import PPO, NetworkInputs, Samples, take_rows
 from brigade.nets import Joint, RecurrentPolicy
 
-
-class Sequences(struct.PyTreeNode):
-    """What one seat of one environment was shown in a rollout: leaves [sequences, T, ...]."""
-
-    obs: Array
-    avail: Array  # uint8: which actions are allowed, eight to a byte
-    task_id: Array
-    first: Array
-    carry: Any  # [sequences, size]: the memories before the first step
-    joint: Joint | None = None
-    # For a central critic where partners have some of the seats: what all seats saw [environments,
-    # T, seats, ...], and which seat a sequence is of [sequences, T].
-    everyone: Array | None = None
-    seat: Array | None = None
+USUAL_LENGTH = 50
 
 
 @dataclass(frozen=True)
 class RecurrentPPO(PPO):
-    """The gradient flows back through a whole rollout of each seat."""
+    """Truncated backpropagation through time.
+
+    A rollout is cut into sequences, each of which starts from the memory that the policy had there
+    when it acted. Short sequences make wide minibatches and short loops.
+    """
 
     policy: RecurrentPolicy
 
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Samples, Array]:
-        """One sequence per environment and seat, shuffled into minibatches every epoch."""
-        value = jnp.concatenate([traj.extras["value"], traj.last["value"][None]])
-        samples = self._samples(state, traj, traj.extras["log_prob"], value)
-        view = traj.view
-        shown = (view.obs, jnp.packbits(view.avail, axis=-1), view.task_id, view.first)
-        samples, (obs, avail, task_id, first) = jax.tree.map(by_sequence, (samples, shown))
-        carry = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), traj.carry)
-        seen = Sequences(obs, avail, task_id, first, carry)
-        if isinstance(view.state, Everyone):
-            everyone, seat = jnp.moveaxis(view.state.obs, 0, 1), by_sequence(view.state.seat)
-            seen = seen.replace(everyone=everyone, seat=seat)
-        index = self._minibatches(key, len(obs))
-        return state.replace(updates=state.updates + 1), samples.replace(seen=seen), index
+        """Sequences of every environment and seat, shuffled into minibatches every epoch."""
+        shape = traj.view.active.shape  # [T, B, seats]
+        length = sequence_length(self.config.sequence_length, shape[0])
+        flat = self._inputs_of(traj.view)
+        value, log_prob = self._values_and_log_probs(state.params, traj, flat)
+        samples = self._samples(state, traj, log_prob, value)
 
-    def take(self, data: Samples, index: Array) -> Samples:
-        """The sequences of one minibatch."""
-        everyone = data.seen.everyone
-        rows = jax.tree.map(
-            lambda x: jnp.take(x, index, axis=0, mode="clip"),
-            data.replace(seen=data.seen.replace(everyone=None)),
+        def cut(x: Array) -> Array:
+            return by_sequence(x.reshape(*shape, *x.shape[1:]), length)
+
+        everyone = flat.everyone
+        if everyone is not None:  # [sequences of environments, T, all seats, ...]
+            everyone = everyone.reshape(*shape[:2], 1, -1, *everyone.shape[1:])
+            everyone = by_sequence(everyone, length)
+        inputs = NetworkInputs(
+            obs=cut(flat.obs),
+            avail=cut(flat.avail),
+            task_id=cut(flat.task_id),
+            task=flat.task,
+            everyone=everyone,
+            seat=None if flat.seat is None else cut(flat.seat),
+            first=by_sequence(traj.view.first, length),
+            carry=jax.tree.map(
+                lambda x: x[::length].reshape(-1, x.shape[-1]), traj.extras["carry"]
+            ),
         )
+        sequences = jax.tree.map(lambda x: by_sequence(x, length), samples).replace(inputs=inputs)
+        index = self._minibatches(key, len(inputs.task_id))
+        return state.replace(updates=state.updates + 1), sequences, index
+
+    def _take_inputs(self, inputs: NetworkInputs, index: Array) -> NetworkInputs:
+        rows = take_rows(inputs.replace(task=None, everyone=None), index)
+        rows = rows.replace(task=inputs.task)
         if not self.seats:
             return rows
-        sequences, steps = data.seen.obs.shape[:2]
-        seat = jnp.broadcast_to((index % self.seats)[:, None], (len(index), steps))
+        number, length = inputs.task_id.shape
+        everyone, seat = inputs.everyone, rows.seat
         if everyone is None:
-            obs = data.seen.obs.reshape(-1, self.seats, *data.seen.obs.shape[1:])
-            everyone = obs.swapaxes(1, 2)  # [environments, T, seats, ...]
-        else:
-            seat = rows.seen.seat
-        num_envs = len(everyone)
-        together = everyone.reshape(num_envs, steps, -1)
-        theirs = jnp.take(together, index // (sequences // num_envs), axis=0)
-        return rows.replace(seen=rows.seen.replace(joint=Joint(theirs, seat), seat=None))
+            obs = inputs.obs.reshape(-1, self.seats, *inputs.obs.shape[1:])
+            everyone = obs.swapaxes(1, 2)  # [sequences of environments, T, seats, ...]
+            seat = jnp.broadcast_to((index % self.seats)[:, None], (len(index), length))
+        joint_obs = everyone.reshape(len(everyone), length, -1)
+        joint_obs = jnp.take(joint_obs, index // (number // len(everyone)), axis=0, mode="clip")
+        return rows.replace(joint=Joint(joint_obs, seat), seat=None)
 
-    def standalone(self, batch: Samples) -> Samples:
-        """Sequences stand alone already."""
-        return batch
-
-    def outputs(self, params: Any, batch: Samples) -> Outputs:
+    def _forward(self, params: Any, inputs: NetworkInputs) -> Outputs:
         """Logits and values [sequences, T, ...]."""
-        seen = batch.seen
-        in_time: Any = jax.tree.map(
-            lambda x: x.swapaxes(0, 1), (seen.obs, seen.task_id, seen.avail, seen.first, seen.joint)
-        )
-        obs, task_id, avail, first, joint = in_time
-        avail = allowed(avail, self.policy.network.num_actions)
-        out, _ = self.policy.recall(params, obs, task_id, avail, first, seen.carry, joint)
+        per_timestep = inputs.replace(carry=None, task=None, everyone=None)
+        in_time = jax.tree.map(lambda x: x.swapaxes(0, 1), per_timestep)
+        obs, task_id, avail, joint = self._arguments(in_time.replace(task=inputs.task))
+        out, _ = self.policy.recall(params, obs, task_id, avail, in_time.first, inputs.carry, joint)
         assert out.value is not None
         return Outputs(out.logits.swapaxes(0, 1), out.value.swapaxes(0, 1))
 
 
-def by_sequence(x: Array) -> Array:
-    """[T, B, seats, ...] -> [B * seats, T, ...]."""
-    steps, *rest = x.shape
-    return jnp.moveaxis(x, 0, 2).reshape(rest[0] * rest[1], steps, *rest[2:])
+def sequence_length(asked: int | None, num_steps: int) -> int:
+    """The length of sequences; without a wish, the divisor of `num_steps` nearest to 50."""
+    if asked is None:
+        divisors = [n for n in range(1, num_steps + 1) if num_steps % n == 0]
+        return min(divisors, key=lambda n: (abs(math.log(n / USUAL_LENGTH)), n))
+    if num_steps % asked:
+        raise ValueError(
+            f"sequence_length is {asked} and num_steps {num_steps}; it must divide num_steps"
+        )
+    return asked
+
+
+def by_sequence(x: Array, length: int) -> Array:
+    """[T, B, seats, ...] -> [T / length * B * seats, length, ...]."""
+    steps, num_envs, seats, *rest = x.shape
+    parts = x.reshape(steps // length, length, num_envs, seats, *rest)
+    return jnp.moveaxis(parts, 1, 3).reshape(-1, length, *rest)

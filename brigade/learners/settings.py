@@ -37,12 +37,10 @@ class IPPO:
                 f"ppo plays alone and this environment seats {env.num_agents}; use ippo or mappo"
             )
         network = self.network.build(env, num_tasks, self.central_critic, critic_ids)
-        if network.memory != "none":
-            remembering = RecurrentPolicy(network, env.obs_shape)
-            return RecurrentPPO(remembering, self.ppo, updates_per_task)
         kept = kept_inputs(changing_inputs, math.prod(env.obs_shape))
-        if network.encoder != "mlp":
-            kept = None  # a convolution needs the whole picture
+        if network.memory != "none":
+            recurrent = RecurrentPolicy(network, env.obs_shape)
+            return RecurrentPPO(recurrent, self.ppo, updates_per_task, kept)
         return PPO(ActorCriticPolicy(network, env.obs_shape), self.ppo, updates_per_task, kept)
 
 

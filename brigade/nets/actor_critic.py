@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import jax.numpy as jnp
 from flax import linen as nn
 from flax import struct
 
 from brigade.core import Array, Outputs
-from brigade.nets.encoders import ENCODERS, times
+from brigade.nets.encoders import ENCODERS, exact_times
 from brigade.nets.inputs import ChangingInputs
+from brigade.nets.memory import Memory, carry_size
 
 POLICY_GAIN, VALUE_GAIN = 0.01, 1.0
+
+# Of the recurrent cores: the actor's, and the critic's if it has one of its own; [..., carry_size].
+Carries: TypeAlias = tuple[Array, ...]
 
 
 class Joint(struct.PyTreeNode):
@@ -34,16 +38,17 @@ class ActorCritic(nn.Module):
     hidden: tuple[int, ...] = (128, 128)
     activation: Literal["relu", "tanh"] = "relu"
     layer_norm: bool = True
+    norm_last: bool = False
     shared_trunk: bool = False
     multi_head: bool = True
     task_one_hot: Literal["none", "heads", "input"] = "heads"
-    memory: Literal["none", "gru"] = "none"
+    memory: Literal["none", "gru", "lstm"] = "none"
     memory_size: int = 128
     central_seats: int = 0  # the critic sees the observations of so many seats; 0: its own only
     critic_ids: int = 0  # the critic is told which of so many it plays with; the actor is not
     critic: bool = True  # False for a policy that only acts
     continuous: bool = False
-    dtype: Any = jnp.float32  # of the arithmetic; parameters and outputs are float32
+    dtype: Any = jnp.float32  # of the hidden layers; parameters and heads are float32
 
     def setup(self) -> None:
         at_input = self.num_tasks if self.task_one_hot == "input" else 0
@@ -52,11 +57,14 @@ class ActorCritic(nn.Module):
 
         def trunk(one_hot: int) -> Any:
             return ENCODERS[self.encoder](
-                self.hidden, self.activation, self.layer_norm, one_hot, self.dtype
+                self.hidden, self.activation, self.layer_norm, self.norm_last, one_hot, self.dtype
             )
 
         def head(size: int, gain: float) -> Head:
-            return Head(size, gain, heads, at_heads, self.dtype)
+            return Head(size, gain, heads, at_heads)
+
+        def core() -> Memory:
+            return Memory(self.memory, self.memory_size, self.dtype)
 
         # What a critic alone is told goes in with the number of the task, where the actor is told
         # that: one one-hot of both.
@@ -67,12 +75,12 @@ class ActorCritic(nn.Module):
             self.actor_trunk = trunk(at_input)
             if self.critic:
                 self.critic_trunk = trunk(told or at_input)
-        if self.memory == "gru" and self.shared_trunk:
-            self.core = Memory(self.memory_size)
-        elif self.memory == "gru":
-            self.actor_core = Memory(self.memory_size)
+        if self.memory != "none" and self.shared_trunk:
+            self.core = core()
+        elif self.memory != "none":
+            self.actor_core = core()
             if self.critic:
-                self.critic_core = Memory(self.memory_size)
+                self.critic_core = core()
         self.actor_head = head(self.num_actions, POLICY_GAIN)
         if self.critic:
             self.critic_head = head(1, VALUE_GAIN)
@@ -89,25 +97,26 @@ class ActorCritic(nn.Module):
         central critic needs there is no value.
         """
         actor, critic = self._features(obs, task_id, joint)
-        return self._answer(actor, critic, task_id)
+        return self._outputs(actor, critic, task_id)
 
     def remember(
-        self, obs: Array, task_id: Array, first: Array, carry: Any, joint: Joint | None = None
-    ) -> tuple[Outputs, Any]:
-        """The same for sequences [T, ..., *observation]; memory restarts where `first` [T, ...].
-
-        `carry` is (actor's, critic's), each [..., memory_size].
-        """
+        self,
+        obs: Array | ChangingInputs,
+        task_id: Array,
+        first: Array,
+        carry: Carries,
+        joint: Joint | None = None,
+    ) -> tuple[Outputs, Carries]:
+        """The same for sequences [T, ..., *observation]; memory restarts where `first` [T, ...]."""
         actor, critic = self._features(obs, task_id, joint)
         if self.shared_trunk:
-            actor, actor_carry = self.core(actor, carry[0], first)
-            answer = self._answer(actor, actor if self.critic else None, task_id)
-            return answer, (actor_carry, carry[1])
-        actor, actor_carry = self.actor_core(actor, carry[0], first)
-        critic_carry = carry[1]
-        if critic is not None:
-            critic, critic_carry = self.critic_core(critic, carry[1], first)
-        return self._answer(actor, critic, task_id), (actor_carry, critic_carry)
+            actor, after = self.core(actor, carry[0], first)
+            return self._outputs(actor, actor if self.critic else None, task_id), (after,)
+        actor, after = self.actor_core(actor, carry[0], first)
+        if critic is None:
+            return self._outputs(actor, None, task_id), (after, *carry[1:])
+        critic, critic_after = self.critic_core(critic, carry[1], first)
+        return self._outputs(actor, critic, task_id), (after, critic_after)
 
     def _features(
         self, obs: Array | ChangingInputs, task_id: Array, joint: Joint | None
@@ -130,33 +139,14 @@ class ActorCritic(nn.Module):
             whose = whose + told * task_id
         return actor, self.critic_trunk(obs if joint.obs is None else joint.obs, whose, batch)
 
-    def _answer(self, actor: Array, critic: Array | None, task_id: Array) -> Outputs:
-        logits = self.actor_head(actor, task_id).astype(jnp.float32)
+    def _outputs(self, actor: Array, critic: Array | None, task_id: Array) -> Outputs:
+        logits = self.actor_head(actor, task_id)
         if self.continuous:
             spread = jnp.broadcast_to(self.log_deviation, logits.shape)
             logits = jnp.concatenate([logits, spread], axis=-1)
         if critic is None:
             return Outputs(logits, None)
-        return Outputs(logits, self.critic_head(critic, task_id)[..., 0].astype(jnp.float32))
-
-
-class Memory(nn.Module):
-    """A gated recurrent unit over time."""
-
-    size: int
-
-    @nn.compact
-    def __call__(self, x: Array, carry: Array, first: Array) -> tuple[Array, Array]:
-        """[T, ..., features], [..., size], [T, ...] -> [T, ..., size] and the last carry."""
-
-        def step(cell: Any, carry: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
-            x, first = now
-            after: tuple[Array, Array] = cell(jnp.where(first[..., None], 0.0, carry), x)
-            return after
-
-        over_time = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
-        carry, outputs = over_time(nn.GRUCell(self.size), carry, (x.astype(jnp.float32), first))
-        return outputs, carry
+        return Outputs(logits, self.critic_head(critic, task_id)[..., 0])
 
 
 class Head(nn.Module):
@@ -166,11 +156,13 @@ class Head(nn.Module):
     gain: float
     num_heads: int
     num_tasks: int = 0  # for a one-hot beside the features
-    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, x: Array, task_id: Array) -> Array:
-        """[..., features], task ids [...] or one for all -> [..., size]."""
+        """[..., features], task ids [...] or one for all -> [..., size], all in float32.
+
+        In bfloat16, values near 64 would be 0.5 apart.
+        """
         features, wide = x.shape[-1], self.size * self.num_heads
         kernel_shape = (features + self.num_tasks, wide)
         kernel = self.param("kernel", nn.initializers.orthogonal(self.gain), kernel_shape)
@@ -181,16 +173,18 @@ class Head(nn.Module):
             bias = bias.reshape(self.num_heads, self.size)[head]
         if self.num_tasks:
             bias = bias + kernel[features + task_id]
-        answer = times(x, kernel[:features], self.dtype) + bias.astype(self.dtype)
+        outputs: Array = exact_times(x, kernel[:features]) + bias
         if task_id.ndim == 0:
-            return answer
-        slices = answer.reshape(*answer.shape[:-1], self.num_heads, self.size)
+            return outputs
+        slices = outputs.reshape(*outputs.shape[:-1], self.num_heads, self.size)
         return jnp.take_along_axis(slices, head[..., None, None], axis=-2)[..., 0, :]
 
 
-def no_memory(batch: tuple[int, ...], size: int, critic: bool = True) -> tuple[Array, Array]:
-    """Empty memories of an actor and, if there is one, a critic."""
-    return jnp.zeros((*batch, size)), jnp.zeros((*batch, size if critic else 0))
+def no_memory(network: ActorCritic, batch: tuple[int, ...]) -> Carries:
+    """Empty memories."""
+    cores = 2 if network.critic and not network.shared_trunk else 1
+    size = carry_size(network.memory, network.memory_size)
+    return (jnp.zeros((*batch, size)),) * cores
 
 
-__all__ = ["ActorCritic", "Head", "Joint", "Memory", "no_memory"]
+__all__ = ["ActorCritic", "Head", "Joint", "no_memory"]

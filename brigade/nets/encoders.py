@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
@@ -41,7 +42,7 @@ class Linear(nn.Module):
             bias = bias + kernel[features + task_id]
             kernel = kernel[:features]
         if isinstance(x, ChangingInputs):
-            bias = bias + x.constant @ kernel
+            bias = bias + x.constant.reshape(-1) @ kernel
             return times(x.values, kernel[x.columns], self.dtype), bias
         return times(x, kernel, self.dtype), bias
 
@@ -57,12 +58,51 @@ def times(x: Array, kernel: Array, dtype: Any) -> Array:
     return product[..., : kernel.shape[-1]]
 
 
+def exact_times(x: Array, kernel: Array) -> Array:
+    """The product in float32, whatever the type of `x` [..., features]."""
+    if x.dtype != jnp.bfloat16:
+        return x @ kernel
+    return _exact_times(x, kernel)
+
+
+@jax.custom_vjp
+def _exact_times(x: Array, kernel: Array) -> Array:
+    """A float32 kernel is, nearly, the sum of two in bfloat16: one fast product serves for both."""
+    high = kernel.astype(jnp.bfloat16)
+    low = (kernel - high.astype(jnp.float32)).astype(jnp.bfloat16)
+    width = kernel.shape[-1]
+    halves = jnp.concatenate([high, low], axis=-1)
+    halves = jnp.pad(halves, [(0, 0), (0, -2 * width % FAST_WIDTH)])
+    product = jnp.matmul(x, halves, preferred_element_type=jnp.float32)
+    return product[..., :width] + product[..., width : 2 * width]
+
+
+def _exact_times_forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
+    return _exact_times(x, kernel), (x, kernel)
+
+
+def _exact_times_backward(kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    """Gradients in bfloat16, as those of all other layers."""
+    x, kernel = kept
+    width = kernel.shape[-1]
+    padding = -width % FAST_WIDTH
+    dy = jnp.pad(dy.astype(jnp.bfloat16), [(0, 0)] * (dy.ndim - 1) + [(0, padding)])
+    dx = dy @ jnp.pad(kernel.astype(jnp.bfloat16), [(0, 0), (0, padding)]).T
+    flat, flat_dy = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
+    d_kernel = jnp.matmul(flat.T, flat_dy, preferred_element_type=jnp.float32)
+    return dx, d_kernel[:, :width]
+
+
+_exact_times.defvjp(_exact_times_forward, _exact_times_backward)
+
+
 class Hidden(nn.Module):
-    """Linear, optional layer norm, activation."""
+    """Linear, optional layer norm, activation; or linear, activation, layer norm."""
 
     size: int
     activation: str = "relu"
     layer_norm: bool = True
+    norm_last: bool = False
     num_tasks: int = 0
     dtype: Any = jnp.float32
 
@@ -70,54 +110,94 @@ class Hidden(nn.Module):
     def __call__(self, x: Array | ChangingInputs, task_id: Array) -> Array:
         """[..., features] -> [..., size]."""
         y, bias = Linear(self.size, HIDDEN_GAIN, self.num_tasks, self.dtype)(x, task_id)
+        activation, nothing = self.activation, jnp.zeros(self.size)
+        if self.norm_last or not self.layer_norm:
+            y, bias = ACTIVATIONS[activation].of(y + bias.astype(self.dtype)), nothing
+            activation = "none"
         if not self.layer_norm:
-            return ACTIVATIONS[self.activation].of(y + bias.astype(self.dtype))
+            return y
         if bias.ndim > 1:
-            y, bias = y + bias.astype(self.dtype), jnp.zeros(self.size)
-        normed: Array = NormedActivation(self.activation, name="LayerNorm_0")(y, bias)
+            y, bias = y + bias.astype(self.dtype), nothing
+        normed: Array = NormedActivation(activation, name="LayerNorm_0")(y, bias)
         return normed
 
 
-class MLP(nn.Module):
-    """The observation flattened, then fully connected layers. `num_tasks` for a one-hot input."""
+class Encoder(nn.Module):
+    """What all encoders are told. `num_tasks` is for a one-hot input."""
 
     hidden: tuple[int, ...] = (128, 128)
     activation: str = "relu"
     layer_norm: bool = True
+    norm_last: bool = False
     num_tasks: int = 0
     dtype: Any = jnp.float32
+
+    def layers(self, x: Array | ChangingInputs, task_id: Array, sizes: tuple[int, ...]) -> Any:
+        """Fully connected layers; the task enters the first."""
+        for number, size in enumerate(sizes):
+            tasks = self.num_tasks if number == 0 else 0
+            x = Hidden(size, self.activation, self.layer_norm, self.norm_last, tasks, self.dtype)(
+                x, task_id
+            )
+        return x
+
+
+class MLP(Encoder):
+    """The observation flattened, then fully connected layers."""
 
     @nn.compact
     def __call__(self, obs: Array | ChangingInputs, task_id: Array, batch: tuple[int, ...]) -> Any:
         """[*batch, *observation] -> [*batch, features]."""
         x = obs if isinstance(obs, ChangingInputs) else obs.reshape(*batch, -1)
-        for number, size in enumerate(self.hidden):
-            tasks = self.num_tasks if number == 0 else 0
-            x = Hidden(size, self.activation, self.layer_norm, tasks, self.dtype)(x, task_id)
-        return x
+        return self.layers(x, task_id, self.hidden)
 
 
-class CNN(nn.Module):
-    """Three convolutions of 32 channels, a projection to 64, then fully connected layers."""
+class Convolution(nn.Module):
+    """A convolution with orthogonal weights whose output is as large as its input."""
 
-    hidden: tuple[int, ...] = (128,)
-    activation: str = "relu"
-    layer_norm: bool = True
-    num_tasks: int = 0
+    channels: int
+    width: int
     dtype: Any = jnp.float32
 
     @nn.compact
-    def __call__(self, obs: Array, task_id: Array, batch: tuple[int, ...]) -> Array:
+    def __call__(self, x: Array | ChangingInputs) -> Array:
+        """[N, height, width, channels] -> the same."""
+        shape = x.constant.shape if isinstance(x, ChangingInputs) else x.shape[1:]
+        kernel_shape = (self.width, self.width, shape[-1], self.channels)
+        kernel = self.param("kernel", nn.initializers.orthogonal(HIDDEN_GAIN), kernel_shape)
+        bias = self.param("bias", nn.initializers.zeros, (self.channels,))
+
+        def convolved(pictures: Array) -> Array:
+            return jax.lax.conv_general_dilated(
+                pictures.astype(self.dtype),
+                kernel.astype(self.dtype),
+                window_strides=(1, 1),
+                padding="SAME",
+                dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            )
+
+        if not isinstance(x, ChangingInputs):
+            return convolved(x) + bias.astype(self.dtype)
+        # A convolution is linear: what each entry adds to the output is its effect alone.
+        alone = jax.nn.one_hot(x.columns, x.constant.size, dtype=self.dtype)
+        effects = convolved(alone.reshape(-1, *shape)).reshape(len(x.columns), -1)
+        constant = convolved(x.constant.reshape(1, *shape)).astype(jnp.float32) + bias
+        flat = x.values.reshape(-1, x.values.shape[-1])
+        product = flat.astype(self.dtype) @ effects + constant.reshape(-1).astype(self.dtype)
+        return product.reshape(-1, *shape[:2], self.channels)
+
+
+class CNN(Encoder):
+    """Three convolutions of 32 channels, a projection to 64, then fully connected layers."""
+
+    @nn.compact
+    def __call__(self, obs: Array | ChangingInputs, task_id: Array, batch: tuple[int, ...]) -> Any:
         """[*batch, height, width, channels] -> [*batch, features]."""
-        activation, init = ACTIVATIONS[self.activation].of, nn.initializers.orthogonal(HIDDEN_GAIN)
-        x = obs.reshape(-1, *obs.shape[-3:]).astype(self.dtype)
-        for kernel in (5, 3, 3):
-            x = activation(nn.Conv(32, (kernel, kernel), kernel_init=init, dtype=self.dtype)(x))
-        x = x.reshape(*batch, -1)
-        for number, size in enumerate((64, *self.hidden)):
-            tasks = self.num_tasks if number == 0 else 0
-            x = Hidden(size, self.activation, self.layer_norm, tasks, self.dtype)(x, task_id)
-        return x
+        activation = ACTIVATIONS[self.activation].of
+        x: Any = obs if isinstance(obs, ChangingInputs) else obs.reshape(-1, *obs.shape[-3:])
+        for number, width in enumerate((5, 3, 3)):
+            x = activation(Convolution(32, width, self.dtype, name=f"Conv_{number}")(x))
+        return self.layers(x.reshape(*batch, -1), task_id, (64, *self.hidden))
 
 
 ENCODERS: dict[str, type[MLP] | type[CNN]] = {"mlp": MLP, "cnn": CNN}

@@ -18,7 +18,7 @@ class ChangingInputs(struct.PyTreeNode):
 
     values: Array  # [..., kept], of the observation's type
     columns: Array  # [kept] int32: where they stand in the flattened observation
-    constant: Array  # [entries]: the value of every other column, 0 in those that are kept
+    constant: Array  # [*observation]: the value of every other entry, 0 in those that are kept
 
     @classmethod
     def of(cls, obs: Array, kept: int) -> ChangingInputs:
@@ -32,13 +32,12 @@ class ChangingInputs(struct.PyTreeNode):
         columns = jnp.argsort(~changes, stable=True)[:kept]
         constant = flat[0].astype(jnp.float32).at[columns].set(0.0)
         constant = jnp.where(changes.sum() <= kept, constant, jnp.nan)
-        return cls(jnp.take(flat, columns, axis=1, mode="clip"), columns, constant)
+        values = jnp.take(flat, columns, axis=1, mode="clip")
+        return cls(values, columns, constant.reshape(obs.shape[1:]))
 
-    def whole(self, shape: tuple[int, ...]) -> Array:
-        """The observations [..., *shape] as they were."""
-        batch = self.values.shape[:-1]
-        base = jnp.broadcast_to(self.constant.astype(self.values.dtype), (*batch, len(self)))
-        return base.at[..., self.columns].set(self.values).reshape(*batch, *shape)
-
-    def __len__(self) -> int:
-        return int(self.constant.shape[-1])
+    def whole(self) -> Array:
+        """The observations [..., *observation] as they were."""
+        batch, constant = self.values.shape[:-1], self.constant.astype(self.values.dtype)
+        base = jnp.broadcast_to(constant.reshape(-1), (*batch, constant.size))
+        whole = base.at[..., self.columns].set(self.values)
+        return whole.reshape(*batch, *constant.shape)

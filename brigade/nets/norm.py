@@ -33,6 +33,7 @@ class Activation(NamedTuple):
 ACTIVATIONS = {
     "relu": Activation(lambda x: jnp.maximum(x, 0.0), lambda y: (y > 0.0).astype(y.dtype)),
     "tanh": Activation(jnp.tanh, lambda y: 1.0 - y * y),
+    "none": Activation(lambda x: x, jnp.ones_like),
 }
 
 

@@ -102,19 +102,19 @@ class RecurrentPolicy(ActorCriticPolicy):
 
     def initial_carry(self, batch: tuple[int, ...]) -> Any:
         """An empty memory for every seat."""
-        return no_memory(batch, self.network.memory_size, self.network.critic)
+        return no_memory(self.network, batch)
 
     def recall(
         self,
         params: Any,
-        obs: Array,
+        obs: Array | ChangingInputs,
         task_id: Array,
         avail: Array,
         first: Array,
         carry: Any,
         joint: Joint | None = None,
     ) -> tuple[Outputs, Any]:
-        """Answers and values of sequences [T, ...], and the memory after them."""
+        """Logits and values of sequences [T, ...], and the memory after them."""
         out: Any
         out, carry = self.network.apply(
             {"params": params},
@@ -131,14 +131,14 @@ class RecurrentPolicy(ActorCriticPolicy):
         self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Any, dict[str, Array]]:
         """One action per seat, with what a learner needs to know of it."""
-        now = jax.tree.map(lambda x: x[None], view)
+        now, before = jax.tree.map(lambda x: x[None], view), carry
         joint = joint_view(now, self.network.central_seats, len(self.obs_shape))
         out, carry = self.recall(
             params, now.obs, self.task_id(now), now.avail, now.first, carry, joint
         )
         answer = out.logits[0]
         action = self.choose(answer, key, greedy)
-        extras = {"log_prob": self.distribution.log_prob(answer, action)}
+        extras = {"log_prob": self.distribution.log_prob(answer, action), "carry": before}
         if out.value is not None:  # a partner is not shown what its central critic would need
             extras["value"] = out.value[0]
         return action, carry, extras

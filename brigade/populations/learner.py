@@ -110,7 +110,6 @@ class PopulationLearner:
             valid=per_game(traj.valid),
             info=info,
             extras=per_seat(traj.extras),
-            carry=jax.tree.map(lambda x: x[:, :, None], traj.carry),
             last_view=per_seat(last_view, 0),
             last=per_seat(traj.last, 0),
         )

@@ -19,7 +19,7 @@ from brigade.core import (
     TimeStep,
     Trajectory,
 )
-from brigade.train.compile import unroll
+from brigade.core.compile import unroll
 from brigade.train.players import Players, Seated, take_seats
 
 UNROLLED_STEPS = 4
@@ -85,7 +85,6 @@ def collect(
             valid=valid,
             info=then.info,
             extras=extras,
-            carry=(),
             last_view=None,
             last={},
         )
@@ -99,7 +98,6 @@ def collect(
     end, traj = jax.lax.scan(play, state, keys, unroll=unroll(UNROLLED_STEPS))
     _, _, last = players.act(seated, end.memory, end.step.view, last_key)
     traj = traj.replace(
-        carry=state.memory.learner,
         last_view=players.own_view(seated, end.step.view),
         last=last,
         seating=state.seating,

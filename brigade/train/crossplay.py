@@ -20,7 +20,7 @@ from brigade.core import (
     Round,
     Seating,
 )
-from brigade.train.compile import jit
+from brigade.core.compile import jit
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.players import Players
 

@@ -28,8 +28,8 @@ from brigade.core import (
     Trajectory,
 )
 from brigade.core.checks import at_least
+from brigade.core.compile import jit
 from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
-from brigade.train.compile import jit
 from brigade.train.evaluate import Evaluation, Evaluator, event_names
 from brigade.train.seeds import over_seeds
 from brigade.train.update import update as learn_from

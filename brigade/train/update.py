@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, ContinualMethod, Key, Learner, LearnerState, Metrics, Trajectory
-from brigade.train.compile import unroll
+from brigade.core.compile import unroll
 
 UNROLLED_BATCHES = 2
 AFTER_ROLLOUT = 3  # names a stream of random numbers

@@ -1,6 +1,7 @@
 """Learners beside ippo: a central critic, memory, one agent, Gaussian actions."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from support.parts import NUM_ENVS, NUM_STEPS, example
 from brigade.core import Acting
 from brigade.envs.overcooked import Overcooked, task_from_grid
 from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig, SinglePPO
+from brigade.learners.recurrent import sequence_length
 from brigade.nets import Categorical, Gaussian
 from brigade.testing import check_learner, check_policy
 from brigade.train import DeviceSource, Players
@@ -39,9 +41,9 @@ def roll(env, sequence, learner, steps=NUM_STEPS, rollouts=1):
         (MAPPO, {}),
         (IPPO, {"memory": "gru"}),
         (MAPPO, {"memory": "gru"}),
-        (IPPO, {"memory": "gru", "shared_trunk": True}),
+        (IPPO, {"memory": "lstm", "shared_trunk": True}),
     ],
-    ids=["mappo", "gru", "mappo-gru", "shared-gru"],
+    ids=["mappo", "gru", "mappo-gru", "shared-lstm"],
 )
 def test_learners_keep_their_promises(kind, network):
     env, sequence, learner = build(kind, **network)
@@ -63,13 +65,13 @@ def test_a_central_critic_sees_all_seats_and_knows_whom_it_judges():
         moment, seat = divmod(sample, 2)
         step, kitchen = divmod(moment, NUM_ENVS)
         seen = traj.view.obs[step, kitchen]
-        assert int(batch.seen.joint.seat[place]) == seat
-        np.testing.assert_array_equal(batch.seen.joint.obs[place], seen.reshape(-1))
+        assert int(batch.inputs.joint.seat[place]) == seat
+        np.testing.assert_array_equal(batch.inputs.joint.obs[place], seen.reshape(-1))
         judged = network.apply(
             {"params": state.params},
             seen[seat][None],
             traj.view.task_id[step, kitchen, seat][None],
-            batch.seen.joint.replace(obs=seen.reshape(1, -1), seat=jnp.array([seat])),
+            batch.inputs.joint.replace(obs=seen.reshape(1, -1), seat=jnp.array([seat])),
         )
         assert float(judged.value[0]) == pytest.approx(float(values[place]), abs=1e-5)
         assert float(data.value[sample]) == pytest.approx(float(values[place]), abs=1e-5)
@@ -80,11 +82,11 @@ def test_a_central_critic_depends_on_the_seat_and_on_the_others():
     state, traj = roll(env, sequence, learner)
     _, data, index = learner.prepare(state, traj, jax.random.key(3))
     batch = learner.take(data, index[0])
-    joint = batch.seen.joint
+    joint = batch.inputs.joint
 
     def value(**changes):
-        seen = batch.seen.replace(joint=joint.replace(**changes))
-        return learner.outputs(state.params, batch.replace(seen=seen)).value
+        seen = batch.inputs.replace(joint=joint.replace(**changes))
+        return learner.outputs(state.params, batch.replace(inputs=seen)).value
 
     assert not np.allclose(value(), value(seat=1 - joint.seat))
     assert not np.allclose(value(), value(obs=joint.obs * 0))
@@ -97,10 +99,10 @@ def test_a_central_critic_is_told_the_task_as_the_actor_is():
     batch = learner.take(data, index[0])
     values = []
     for task in range(3):
-        seen = batch.seen.replace(task_id=jnp.full_like(batch.seen.task_id, task))
+        seen = batch.inputs.replace(task_id=jnp.full_like(batch.inputs.task_id, task))
         for seat in range(2):
             joint = seen.joint.replace(seat=jnp.full_like(seen.joint.seat, seat))
-            other = batch.replace(seen=seen.replace(joint=joint))
+            other = batch.replace(inputs=seen.replace(joint=joint))
             values.append(np.asarray(learner.outputs(state.params, other).value))
     for one, value in enumerate(values):
         assert not any(np.allclose(value, other) for other in values[:one])
@@ -128,10 +130,13 @@ def test_a_central_critic_with_fewer_inputs_is_the_same():
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [IPPO, MAPPO])
-def test_sequences_are_judged_as_they_were_played(kind):
-    """The learner's pass over whole rollouts gives what the policy recorded step by step."""
-    env, sequence, learner = build(kind, memory="gru")
+@pytest.mark.parametrize(
+    ("kind", "memory", "length"), [(IPPO, "gru", 9), (IPPO, "lstm", 3), (MAPPO, "gru", 9)]
+)
+def test_sequences_are_valued_as_they_were_played(kind, memory, length):
+    """The learner's pass over sequences gives what the policy recorded step by step."""
+    env, sequence, learner = build(kind, memory=memory)
+    learner = replace(learner, config=replace(SMALL, sequence_length=length))
     # Begins and ends amid games: what is remembered comes along, and restarts with the next game.
     state, traj = roll(env, sequence, learner, steps=env.horizon + 7, rollouts=2)
     first = np.asarray(traj.view.first)
@@ -143,6 +148,45 @@ def test_sequences_are_judged_as_they_were_played(kind):
     np.testing.assert_allclose(out.value, batch.value, atol=1e-4)
     log_prob = Categorical.log_prob(out.logits, batch.action)
     np.testing.assert_allclose(log_prob, batch.log_prob, atol=1e-4)
+    # Every timestep of the rollout is in one sequence.
+    assert batch.value.shape[1] == length
+    np.testing.assert_array_equal(np.sort(data.value.ravel()), np.sort(value_of(traj)))
+
+
+def value_of(traj):
+    return np.asarray(traj.extras["value"]).ravel()
+
+
+@pytest.mark.parametrize(
+    ("asked", "num_steps", "length"),
+    [(None, 400, 50), (None, 128, 64), (None, 24, 24), (None, 401, 401), (25, 400, 25)],
+)
+def test_the_length_of_sequences(asked, num_steps, length):
+    assert sequence_length(asked, num_steps) == length
+
+
+def test_a_length_that_does_not_divide_a_rollout_is_refused():
+    with pytest.raises(ValueError, match="sequence_length is 30 and num_steps 400"):
+        sequence_length(30, 400)
+
+
+def test_a_recurrent_learner_with_fewer_inputs_is_the_same():
+    env, sequence, learner = build(IPPO, memory="gru")
+    fewer = replace(learner, changing_inputs=192)
+    state, traj = roll(env, sequence, learner)
+
+    def loss(learner, keep):
+        _, data, index = learner.prepare(state, traj, jax.random.key(3))
+        batch = learner.take(data, index[0])
+        batch = learner.standalone(batch) if keep else batch
+        return jax.value_and_grad(lambda p: learner.loss(p, state, batch, jax.random.key(4))[0])(
+            state.params
+        )
+
+    expected = loss(learner, keep=False)
+    for found in (loss(fewer, keep=False), loss(fewer, keep=True)):
+        for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 def test_memory_matters_and_restarts_with_the_game():

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from brigade.nets import ActorCritic
+from brigade.nets import ActorCritic, ChangingInputs
+from brigade.nets.actor_critic import no_memory
+from brigade.nets.encoders import exact_times
+from brigade.nets.memory import Memory, carry_size
 from brigade.nets.norm import (
     BLOCK,
     backward,
@@ -92,6 +95,100 @@ def test_layer_norm_comes_after_every_hidden_layer_or_not_at_all():
     with_norm, without = sizes(build()[1]), sizes(build(layer_norm=False)[1])
     assert sum("LayerNorm" in name and name.endswith("scale") for name in with_norm) == 4
     assert not any("LayerNorm" in name for name in without)
+
+
+def test_layer_norm_may_come_after_the_activation():
+    """The release's order: the last hidden layer is then centred, before it never is."""
+    for norm_last, mean in ((True, 0.0), (False, None)):
+        net, params = build(norm_last=norm_last)
+        _, kept = net.apply(params, OBS, jnp.zeros((3, 2), jnp.int32), capture_intermediates=True)
+        layer = kept["intermediates"]["actor_trunk"]["Hidden_1"]["__call__"][0]
+        if norm_last:
+            np.testing.assert_allclose(layer.mean(-1), mean, atol=1e-5)
+            np.testing.assert_allclose(layer.std(-1), 1.0, atol=1e-3)
+        else:
+            assert layer.min() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell"), [("gru", nn.GRUCell(8)), ("lstm", nn.OptimizedLSTMCell(8))]
+)
+def test_recurrent_cores_and_their_gradients_are_those_of_flax(kind, cell):
+    keys = jax.random.split(jax.random.key(0), 4)
+    x = jax.random.normal(keys[0], (7, 5, 6))
+    first = jax.random.bernoulli(keys[1], 0.3, (7, 5))
+    carry = jax.random.normal(keys[2], (5, carry_size(kind, 8)))
+    core = Memory(kind, 8)
+    params = core.init(keys[3], x, carry, first)["params"]
+    params = jax.tree.map(lambda p: p + 0.1 * jnp.arange(p.size).reshape(p.shape) / p.size, params)
+
+    def ours(params, x, carry):
+        hidden, last = core.apply({"params": params}, x, carry, first)
+        return jnp.sum(hidden**2) + jnp.sum(last * jnp.arange(last.shape[-1])), hidden
+
+    def step_by_step(params, x, carry):
+        (cell_params,) = params.values()
+        hidden = []
+        for now, restart in zip(x, first, strict=True):
+            carry = jnp.where(restart[:, None], 0.0, carry)
+            states = carry if kind == "gru" else tuple(jnp.split(carry, 2, axis=-1))
+            states, out = cell.apply({"params": cell_params}, states, now)
+            carry = states if kind == "gru" else jnp.concatenate(states, axis=-1)
+            hidden.append(out)
+        hidden = jnp.stack(hidden)
+        return jnp.sum(hidden**2) + jnp.sum(carry * jnp.arange(carry.shape[-1])), hidden
+
+    found, expected = (
+        jax.value_and_grad(function, (0, 1, 2), has_aux=True)(params, x, carry)
+        for function in (ours, step_by_step)
+    )
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected
+    )
+
+
+def test_a_convolution_of_changing_entries_is_that_of_the_whole_picture():
+    net, params = build(encoder="cnn")
+    same = jnp.broadcast_to(OBS[:1, :1], OBS.shape)  # most entries never change
+    obs = jnp.where(jnp.arange(4) == 2, OBS, same).reshape(6, 5, 5, 4)
+    task = jnp.zeros(6, jnp.int32)
+
+    def value(params, obs, task):
+        out = net.apply(params, obs, task)
+        return jnp.sum(out.value**2) + jnp.sum(out.logits[:, 1])
+
+    expected = jax.value_and_grad(value)(params, obs, task)
+    found = jax.value_and_grad(value)(params, ChangingInputs.of(obs, 30), task[0])
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), found, expected
+    )
+
+
+@pytest.mark.parametrize("knobs", [{}, {"memory": "gru"}])
+def test_logits_and_values_are_not_rounded_to_bfloat16(knobs):
+    """Near 64, bfloat16 knows only every half."""
+    low = ActorCritic(num_actions=6, hidden=(128,), dtype=jnp.bfloat16, **knobs)
+    obs, task, one = OBS[:, 0], jnp.zeros(3, jnp.int32), jnp.ones(3, bool)
+    if knobs:
+        arguments = (obs[None], task[None], one[None], no_memory(low, (3,)))
+        method, take = ActorCritic.remember, lambda out: out[0]
+    else:
+        arguments, method, take = (obs, task), ActorCritic.__call__, lambda out: out
+    params = low.init(jax.random.key(0), *arguments, method=method)
+    head = params["params"]["critic_head"]
+    params["params"]["critic_head"] = {"kernel": 20 * head["kernel"], "bias": head["bias"] + 64.3}
+    value = take(low.apply(params, *arguments, method=method)).value
+    assert value.dtype == jnp.float32
+    assert np.abs(value - value.astype(jnp.bfloat16)).max() > 0.01
+    # The products of the head, with the same features, are those of float32.
+    x = jax.random.normal(jax.random.key(1), (64, 128)).astype(jnp.bfloat16)
+    kernel = 20 * jax.random.normal(jax.random.key(2), (128, 6))
+    exact = x.astype(jnp.float32) @ kernel
+    np.testing.assert_allclose(exact_times(x, kernel), exact, atol=1e-5 * np.abs(exact).max())
+    slope = jax.grad(lambda x, k: jnp.sum(exact_times(x, k) ** 2), (0, 1))(x, kernel)
+    plain = jax.grad(lambda x, k: jnp.sum((x.astype(jnp.float32) @ k) ** 2), (0, 1))(x, kernel)
+    for a, b in zip(slope, plain, strict=True):
+        np.testing.assert_allclose(a.astype(jnp.float32), b, atol=1e-2 * np.abs(b).max())
 
 
 def test_weights_start_orthogonal_with_the_papers_gains():

@@ -173,9 +173,9 @@ def test_leaving_out_what_never_changes_changes_nothing(rollout):
     whole, expected = loss_and_gradient(kept, standalone=False)
     reduced, result = loss_and_gradient(fewer, standalone=False)
     again, from_memory = loss_and_gradient(fewer, standalone=True)
-    assert whole.seen.obs[0].size == 650
-    assert reduced.seen.obs.shape[1:] == (192,)
-    np.testing.assert_array_equal(again.seen.obs, whole.seen.obs)
+    assert whole.inputs.obs[0].size == 650
+    assert reduced.inputs.obs.shape[1:] == (192,)
+    np.testing.assert_array_equal(again.inputs.obs, whole.inputs.obs)
     for other in (result, from_memory):
         for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(other), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)

@@ -42,8 +42,8 @@ def test_rollouts_hold_a_byte_per_entry(parts):
     assert traj.view.obs.shape == (NUM_STEPS, NUM_ENVS, env.num_agents, *env.obs_shape)
     learner = dataclasses.replace(trainer.learner, changing_inputs=192)
     _, data, _ = jax.eval_shape(learner.prepare, one.learner, traj, one.key)
-    assert data.seen.obs.dtype == jnp.uint8
-    assert data.seen.obs.shape == (NUM_STEPS * NUM_ENVS * env.num_agents, 192)
+    assert data.inputs.obs.dtype == jnp.uint8
+    assert data.inputs.obs.shape == (NUM_STEPS * NUM_ENVS * env.num_agents, 192)
 
 
 def test_the_programs_never_call_the_host(parts):
