@@ -1,5 +1,7 @@
 # make demo   sets up a virtual environment if needed, then learns three kitchens and shows them
 # make test   sets up a virtual environment if needed, then lints, checks types and runs all tests
+# make check  the same with quick tests only, in two to three minutes: those that do not train, play
+#             rollouts or start other programs (tests/support/slow.py finds the others)
 # make setup  only the virtual environment, with the command .venv/bin/brigade
 # make lint   only ruff and mypy
 
@@ -8,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test check lint clean
 
 setup: $(INSTALLED)
 
@@ -34,6 +36,9 @@ lint: setup
 # Two workers: most of the time is XLA compiling, which uses one core.
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadscope
+
+check: lint
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
 
 clean:
 	rm -rf $(VENV) .cache build *.egg-info

@@ -17,7 +17,7 @@ from brigade.benchmarks.overcooked import layout
 from brigade.commands.bench import print_result
 from brigade.core import Cast, Group
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
-from brigade.runs.measure import Speed
+from brigade.runs.speed import Speed
 from brigade.train.crossplay import cross_play
 
 

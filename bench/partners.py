@@ -21,7 +21,7 @@ from brigade.commands.bench import print_result
 from brigade.core import Acting, Array, Group, Key, Policy, Seating, View
 from brigade.core.compile import jit
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
-from brigade.runs.measure import Speed, speed_of
+from brigade.runs.speed import Speed, speed_of
 from brigade.train import DeviceSource, Players
 
 

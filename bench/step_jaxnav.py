@@ -17,7 +17,7 @@ import jax
 from brigade.commands.bench import environment_speed, print_result
 from brigade.core import Key
 from brigade.envs.jaxnav import JaxNav, MapSpec, generate
-from brigade.runs.measure import Speed, speed_of
+from brigade.runs.speed import Speed, speed_of
 
 
 def main() -> None:

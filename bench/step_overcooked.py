@@ -19,7 +19,7 @@ from brigade.benchmarks.meal import kitchens
 from brigade.commands.bench import environment_speed, print_result
 from brigade.core import Environment, Key
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
-from brigade.runs.measure import Speed, speed_of
+from brigade.runs.speed import Speed, speed_of
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
-"""Names for environments, learners, methods, partners and benchmarks.
+"""The names of environments, learners, methods, partners, benchmarks and so on.
 
-Names come from entry points, ours and those of any installed package, so listing them imports
-nothing and an outside package joins by declaring its own.
+Names are entry points, so listing them imports nothing, and any installed package can add its own.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ KINDS = (
 
 
 class UnknownNameError(UserError, LookupError):
-    """No such name; the message offers the nearest one."""
+    """There is no such name; the message suggests the nearest one."""
 
 
 def names(kind: str) -> list[str]:
-    """Return the registered names of a kind, sorted, without importing what they name."""
+    """The registered names of a kind, sorted; nothing is imported."""
     return sorted(_entries(kind))
 
 
 def get(kind: str, name: str) -> Any:
-    """Import and return what `name` stands for: a registered name, or `path/to/file.py:Name`."""
+    """Import and return the object with a registered name, or `path/to/file.py:Name`."""
     entries = _entries(kind)
     if ".py:" in name:
         return _from_file(name)
@@ -48,7 +47,7 @@ def get(kind: str, name: str) -> Any:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], listed: bool = True) -> str:
-    """One line that says what is wrong and what would be right; `listed` names all there are."""
+    """An error message that suggests the nearest name and, if `listed`, lists all of them."""
     known = sorted(known)
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hints = [f"did you mean {nearest[0]!r}?"] if nearest else []
@@ -58,12 +57,12 @@ def unknown_name(what: str, name: str, known: Iterable[str], listed: bool = True
 
 
 def _from_file(name: str) -> Any:
-    """Run a file of the user's and return what it calls `Name`."""
+    """Execute a file of the user and return its attribute `Name`."""
     path_text, _, attribute = name.rpartition(":")
     path = Path(path_text)
     if not path.is_file():
         raise UnknownNameError(f"{name}: there is no file {path}; give path/to/file.py:Name")
-    # Named after its place, so that two files of one name do not meet.
+    # The module is named after the path, so that two files of the same name do not collide.
     spec = importlib.util.spec_from_file_location(f"brigade_file_{hash(path.resolve())}", path)
     if spec is None or spec.loader is None:
         raise UnknownNameError(f"{name}: {path} is not a Python file")

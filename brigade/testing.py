@@ -1,12 +1,12 @@
-"""Contract tests: what every environment, policy, learner and method must keep.
+"""Contract tests: what every environment, policy, learner, method and generator must satisfy.
 
-Brigade's own are checked with these, and an outside package can use them for its own:
+Brigade tests its own parts with these functions, and other packages can use them in their tests:
 
     from brigade.testing import check_environment
     def test_my_game():
         check_environment(*MyGame.example())
 
-Each function raises AssertionError with a line that says which promise is broken.
+Each function raises an AssertionError with one line that names the violated requirement.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ from brigade.train.trainer import stack_sequences
 
 
 def check_environment(env: Environment, sequence: TaskSequence) -> None:
-    """Shapes, purity, task as data, no resetting of its own, an end."""
+    """Shapes and types, purity, one trace for all tasks, no automatic reset, an end in time.
+
+    Only environments with discrete actions can be checked.
+    """
+    _expect(
+        isinstance(env, Environment), "an environment is a subclass of brigade.core.Environment"
+    )
     traces = []
 
     @jax.jit
@@ -65,9 +71,13 @@ def check_environment(env: Environment, sequence: TaskSequence) -> None:
         _check_time_step(env, then, task)
         _expect(not then.view.first.any(), "`first` is False after a step")
         _expect((then.view.prev_action == action).all(), "`prev_action` is the action played")
-        _expect_same_form((state, now), (after, then), "reset and step return alike trees")
+        _expect_same_form(
+            (state, now),
+            (after, then),
+            "reset and step return trees of the same structure, shapes and types",
+        )
         _expect_equal(step(key, state, action, task), (after, then), "step is a pure function")
-    _expect(len(traces) == 1, f"one trace serves all tasks, not {len(traces)}")
+    _expect(len(traces) == 1, f"one trace serves all tasks; there were {len(traces)}")
     _check_end(env, reset, step, sequence[0])
 
 
@@ -90,8 +100,8 @@ def _check_time_step(env: Environment, now: TimeStep, task: Any) -> None:
     for name in ("avail", "first", "active"):
         _expect(getattr(view, name).dtype == bool, f"{name} is bool")
     _expect(now.reward.dtype == jnp.float32, "reward is float32")
-    _expect(view.avail.any(-1).all(), "every seat has an action it may take")
-    _expect((view.task_id == task.id).all(), "the view shows the task's id")
+    _expect(view.avail.any(-1).all(), "every seat has an available action")
+    _expect((view.task_id == task.id).all(), "`task_id` in the view is the task's id")
     _expect("score" in now.info, "info has a score")
 
 
@@ -106,25 +116,25 @@ def _check_end(env: Environment, reset: Any, step: Any, task: Any) -> None:
             break
     _expect(
         bool(now.terminated | now.truncated),
-        f"a game ends within its horizon of {env.horizon} steps",
+        f"an episode ends within its horizon of {env.horizon} steps",
     )
     _expect(not now.view.first.any(), "an environment never resets itself")
 
 
 def check_policy(policy: Policy, view: View, num_actions: int) -> None:
-    """Actions of the right form that are allowed, for any axes in front; greedy without chance.
+    """Discrete actions of the right shape and type for any batch axes; greedy ones do not sample.
 
-    `view` is one step's, leaves [seats, ...].
+    `view` is of one timestep, leaves [seats, ...].
     """
     params = policy.init(jax.random.key(0))
     batched = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, 2, *x.shape)), view)
-    for shown in (view, batched):
-        carry = policy.initial_carry(shown.active.shape)
-        action, after, _ = jax.jit(policy.act)(params, carry, shown, jax.random.key(1))
-        _expect(action.shape == shown.active.shape, "one action per seat")
+    for each in (view, batched):
+        carry = policy.initial_carry(each.active.shape)
+        action, after, _ = jax.jit(policy.act)(params, carry, each, jax.random.key(1))
+        _expect(action.shape == each.active.shape, "there is one action per seat")
         _expect(action.dtype == jnp.int32, "actions are int32")
-        _expect(bool(((action >= 0) & (action < num_actions)).all()), "actions exist")
-        _expect_same_form(carry, after, "the memory keeps its form")
+        _expect(bool(((action >= 0) & (action < num_actions)).all()), "actions are in range")
+        _expect_same_form(carry, after, "the recurrent state keeps its structure")
 
     def greedy(seed: int) -> Any:
         key = jax.random.key(seed)
@@ -132,47 +142,49 @@ def check_policy(policy: Policy, view: View, num_actions: int) -> None:
         return policy.act(params, carry, view, key, greedy=True)[0]
 
     if not getattr(policy, "always_samples", False):
-        _expect_equal(greedy(1), greedy(2), "a greedy policy does not depend on the key")
+        _expect_equal(greedy(1), greedy(2), "greedy actions do not depend on the key")
 
 
 def check_avail(policy: Policy, view: View, num_actions: int) -> None:
-    """With one action allowed, that one is taken."""
+    """If only one action is available, it is taken."""
     params, carry = policy.init(jax.random.key(0)), policy.initial_carry(view.active.shape)
     for only in range(num_actions):
-        allowed = jnp.broadcast_to(jnp.arange(num_actions) == only, view.avail.shape)
-        action, _, _ = policy.act(params, carry, view.replace(avail=allowed), jax.random.key(only))
-        _expect(bool((action == only).all()), f"only action {only} was allowed")
+        avail = jnp.broadcast_to(jnp.arange(num_actions) == only, view.avail.shape)
+        action, _, _ = policy.act(params, carry, view.replace(avail=avail), jax.random.key(only))
+        _expect(bool((action == only).all()), f"action {only} is taken if it alone is available")
 
 
 def check_learner(learner: Learner, source: Source, task: Any) -> None:
-    """A rollout becomes batches, a batch becomes a finite loss, a gradient moves the parameters."""
+    """Minibatches of a rollout have finite losses, and gradient steps change the parameters."""
     key = jax.random.key(0)
     state = learner.init(key)
     _, traj = jax.jit(source.next)(source.start(key, task), Acting(state.params), task, key)
     prepared, data, indices = jax.jit(learner.prepare)(state, traj, key)
-    _expect_same_form(state, prepared, "prepare keeps the learner's state in form")
+    _expect_same_form(state, prepared, "prepare keeps the structure of the learner's state")
     batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
     loss_of = jax.jit(jax.value_and_grad(learner.loss, has_aux=True))
     (loss, metrics), grads = loss_of(state.params, prepared, batch, key)
-    _expect(loss.shape == () and bool(jnp.isfinite(loss)), "the loss is one finite number")
-    _expect(all(m.shape == () for m in metrics.values()), "metrics are single numbers")
-    _expect(all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grads)), "finite gradients")
+    _expect(loss.shape == () and bool(jnp.isfinite(loss)), "the loss is a finite scalar")
+    _expect(all(m.shape == () for m in metrics.values()), "metrics are scalars")
+    _expect(
+        all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grads)), "gradients are finite"
+    )
     stepped = learner.after_update(
         learner.apply_gradients(prepared, grads), jax.tree.map(lambda x: x[0], indices), metrics
     )
-    _expect_same_form(state, stepped, "a gradient step keeps the learner's state in form")
-    _expect(_differs(state.params, stepped.params), "a gradient step moves the parameters")
+    _expect_same_form(state, stepped, "a gradient step keeps the structure of the learner's state")
+    _expect(_differs(state.params, stepped.params), "a gradient step changes the parameters")
     logits = learner.outputs(state.params, batch).logits
     _expect(bool(jnp.isfinite(logits).all()), "outputs are finite")
-    begun = learner.begin_task(stepped)
-    _expect_same_form(state, begun, "begin_task keeps the learner's state in form")
-    _expect(int(begun.updates) == 0, "begin_task counts updates anew")
+    next_task = learner.begin_task(stepped)
+    _expect_same_form(state, next_task, "begin_task keeps the structure of the learner's state")
+    _expect(int(next_task.updates) == 0, "begin_task sets `updates` to 0")
 
 
 def check_method(
     method: ContinualMethod, trainer: Trainer, evaluator: Evaluator, sequence: TaskSequence
 ) -> None:
-    """Two tasks with every hook called: trees keep their form, numbers stay finite, runs repeat."""
+    """Train two tasks: all hooks keep structures, numbers are finite, and the run repeats."""
     shares = sum(share for _, share in method.phases)
     _expect(abs(shares - 1.0) < 1e-6, f"the shares of the phases sum to 1, not {shares}")
     _expect(
@@ -188,25 +200,25 @@ def check_method(
                 before = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
                 state, metrics = trainer.step(state, rounds, task)
                 _expect(
-                    all(bool(jnp.isfinite(m).all()) for m in metrics.values()), "finite metrics"
+                    all(bool(jnp.isfinite(m).all()) for m in metrics.values()), "metrics are finite"
                 )
                 state = trainer.end_phase(state, rounds, task, phase)
-                _expect_same_form(before, state, "hooks keep the training state in form")
+                _expect_same_form(before, state, "hooks keep the structure of the training state")
         return state
 
     first, second = run(), run()
     _expect_equal(first.learner.params, second.learner.params, "a run repeats from its seed")
     memory, params = (jax.tree.map(lambda x: x[0], t) for t in (first.memory, first.learner.params))
     acting = method.acting_params(memory, params, jnp.int32(0))
-    _expect_same_form(params, acting, "acting_params returns parameters of the same form")
+    _expect_same_form(params, acting, "acting_params keeps the structure of the parameters")
     score = evaluator(params, memory, Round(sequence.tasks), jax.random.key(0)).score
     _expect(bool(jnp.isfinite(score).all()), "scores are finite")
 
 
 def check_generator(generator: Any, learner: Learner, env: Environment, traj: Trajectory) -> None:
-    """Everybody has equally many seats, trees keep their form, numbers stay finite.
+    """All policies have equally many seats, states keep their structure, numbers are finite.
 
-    `learner` is the population's, `traj` a rollout of `generator.tables` tables.
+    `learner` is the population's learner, `traj` a rollout of `generator.tables` tables.
     """
     key, seats = jax.random.key(0), env.num_agents
     names = generator.names()
@@ -219,31 +231,37 @@ def check_generator(generator: Any, learner: Learner, env: Environment, traj: Tr
     _expect(len(called) == len(evaluated.own), "every table of an evaluation has a name")
     for seating in (generator.seat(state, generator.tables, seats, key), evaluated):
         counts = np.bincount(np.asarray(seating.member).reshape(-1), minlength=generator.policies)
-        _expect(len(counts) == generator.policies, "only policies of the population sit")
+        _expect(
+            len(counts) == generator.policies, "seatings contain only policies of the population"
+        )
         _expect(len(set(counts.tolist())) == 1, "every policy has equally many seats")
         _expect(seating.own.all(), "all seats are the population's own")
         ids = np.asarray(generator.critic_id(seating))
-        _expect(ids.shape == seating.member.shape, "critics are told of every seat")
-        _expect((ids >= 0).all() and (ids < max(generator.critic_ids, 1)).all(), "ids exist")
-    begun = learner.init(key)
-    paid = generator.pay(state, learner, begun.params, traj)
-    _expect_same_form(traj, paid, "pay keeps the rollout's form")
+        _expect(ids.shape == seating.member.shape, "there is a partner id for every seat")
+        _expect(
+            (ids >= 0).all() and (ids < max(generator.critic_ids, 1)).all(),
+            "partner ids are in range",
+        )
+    initial = learner.init(key)
+    paid = generator.pay(state, learner, initial.params, traj)
+    _expect_same_form(traj, paid, "pay keeps the structure of the rollout")
     _expect(bool(jnp.isfinite(paid.reward).all()), "rewards are finite")
-    after = generator.after(state, begun.params, traj, key)
-    _expect_same_form(state, after, "after keeps the generator's state in form")
-    prepared, data, indices = learner.prepare(begun, traj, key)
-    _expect_same_form(begun, prepared, "prepare keeps the learner's state in form")
+    after = generator.after(state, initial.params, traj, key)
+    _expect_same_form(state, after, "after keeps the structure of the generator's state")
+    prepared, data, indices = learner.prepare(initial, traj, key)
+    _expect_same_form(initial, prepared, "prepare keeps the structure of the learner's state")
     batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
-    grads = jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(begun.params)
-    _expect(all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grads)), "finite gradients")
+    grads = jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(initial.params)
+    _expect(
+        all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grads)), "gradients are finite"
+    )
 
 
 def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
-    """A learner's gradient does not depend on what others do.
+    """A learner's gradient does not depend on its partner's actions.
 
-    `build(env, num_tasks)` makes the learner for a game in which the seats cannot influence each
-    other. There, whoever sits on the other seat, the learner sees and earns the same; so it must
-    learn the same.
+    `build(env, num_tasks)` builds the learner for a game in which seats cannot influence each
+    other. There it observes and earns the same with any partner, so its gradient must be the same.
     """
     env = Apart()
     learner = build(env, 1)
@@ -263,22 +281,25 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
     policy = learner.policy
     other = jax.tree.map(lambda x: x[None], policy.init(jax.random.key(2)))
     (alone, played), (with_other, _) = gradient(Stay(0), ()), gradient(policy, other)
-    _expect(played.action.shape[:3] == (env.horizon, 4, 1), "a rollout holds own seats only")
+    _expect(
+        played.action.shape[:3] == (env.horizon, 4, 1),
+        "a rollout holds the learner's own seats only",
+    )
     _expect(_differs(alone, jax.tree.map(jnp.zeros_like, alone)), "there is a gradient")
     pairs = zip(jax.tree.leaves(alone), jax.tree.leaves(with_other), strict=True)
     same = all(bool(jnp.allclose(x, y, atol=1e-6)) for x, y in pairs)
-    _expect(same, "no gradient comes from foreign moves")
+    _expect(same, "partners' actions contribute no gradient")
 
 
 class ApartTask(struct.PyTreeNode):
-    """There is but one."""
+    """The only task of `Apart`."""
 
     id: Any
 
 
 @dataclass(frozen=True)
-class Apart:
-    """Two seats, each with a game of its own: a seat sees the time and earns by its action."""
+class Apart(Environment):
+    """Two seats that do not interact: a seat observes the time, and its action is its reward."""
 
     num_agents = 2
     num_actions = 3
@@ -286,11 +307,11 @@ class Apart:
     horizon = 4
 
     def reset(self, key: Any, task: ApartTask) -> tuple[Any, TimeStep]:
-        """The time is 0."""
+        """Start at time 0."""
         return jnp.int32(0), self._time_step(jnp.int32(0), jnp.full(2, -1, jnp.int32), task)
 
     def step(self, key: Any, state: Any, action: Any, task: ApartTask) -> tuple[Any, TimeStep]:
-        """Time goes on."""
+        """Advance the time by 1."""
         return state + 1, self._time_step(state + 1, action.astype(jnp.int32), task)
 
     def _time_step(self, time: Any, action: Any, task: ApartTask) -> TimeStep:
@@ -309,11 +330,12 @@ class Apart:
 
 
 def check_trajectory(traj: Trajectory, num_steps: int, num_envs: int) -> None:
-    """Leaves [num_steps, num_envs, ...]; nothing ends where nothing was played."""
+    """Leaves are [num_steps, num_envs, ...], and slots without a step end no episode."""
     for leaf in jax.tree.leaves((traj.view, traj.action, traj.reward, traj.valid, traj.extras)):
         _expect(leaf.shape[:2] == (num_steps, num_envs), "leaves are [num_steps, num_envs, ...]")
     idle = ~traj.valid
-    _expect(not bool((idle & (traj.terminated | traj.truncated)).any()), "an unplayed slot ends")
+    ended = traj.terminated | traj.truncated
+    _expect(not bool((idle & ended).any()), "no episode ends in a slot without a step")
 
 
 def _first_available(view: View) -> Any:
@@ -325,22 +347,22 @@ def _differs(a: Any, b: Any) -> bool:
     return any(bool((x != y).any()) for x, y in pairs)
 
 
-def _expect_same_form(a: Any, b: Any, promise: str) -> None:
-    """Same tree, shapes and dtypes: what a scan needs."""
-    form_of: Any = jax.tree.structure
-    same = form_of(a) == form_of(b) and all(
+def _expect_same_form(a: Any, b: Any, requirement: str) -> None:
+    """Same tree structure, shapes and dtypes, as a scan needs."""
+    structure_of: Any = jax.tree.structure
+    same = structure_of(a) == structure_of(b) and all(
         x.shape == y.shape and x.dtype == y.dtype
         for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     )
-    _expect(same, promise)
+    _expect(same, requirement)
 
 
-def _expect_equal(a: Any, b: Any, promise: str) -> None:
-    _expect_same_form(a, b, promise)
+def _expect_equal(a: Any, b: Any, requirement: str) -> None:
+    _expect_same_form(a, b, requirement)
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    _expect(all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in pairs), promise)
+    _expect(all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in pairs), requirement)
 
 
-def _expect(holds: Any, promise: str) -> None:
+def _expect(holds: Any, requirement: str) -> None:
     if not bool(holds):
-        raise AssertionError(f"broken promise: {promise}")
+        raise AssertionError(f"violated requirement: {requirement}")

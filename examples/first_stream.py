@@ -1,8 +1,9 @@
-"""Learn three generated kitchens one after another on a laptop, from Python.
+"""Train on three generated kitchens one after another on a laptop, from Python.
 
     python examples/first_stream.py [--seed 0] [--out runs/mine]
 
-Two CPU cores need about two and a half minutes. `brigade run` does the same from the command line.
+It takes about two and a half minutes on two CPU cores. `brigade run` does the same from the
+command line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def main() -> None:
     parser.add_argument("--steps-per-task", type=float, default=5e5)
     parser.add_argument("--num-envs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", help="run folder; a new one below runs/ when left out")
+    parser.add_argument("--out", help="run folder (default: a new one in runs/)")
     args = parser.parse_args()
     config = {"benchmark": "meal/level-1", "preset": "laptop", "method": "ft", "seeds": 1}
     config |= {name: value for name, value in vars(args).items() if name != "out"}

@@ -1,4 +1,4 @@
-"""An environment and a benchmark in one file: two seats on a line must find where to meet."""
+"""An environment and a benchmark in one file: two agents on a line must find where to meet."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from brigade.core import Array, Benchmark, Key, TaskSequence, TimeStep, View
+from brigade.core import Array, Benchmark, Environment, Key, TaskSequence, TimeStep, View
 
 
 class Task(struct.PyTreeNode):
-    """Where to meet. Nobody is shown it: the seats find out by trying."""
+    """Where to meet. It is not observed: the agents must find it by exploration."""
 
     cell: Array  # [] int32
     id: Array  # [] int32, set by TaskSequence
 
 
 class State(struct.PyTreeNode):
-    """Where the seats are."""
+    """Where the agents are."""
 
     place: Array  # [seats] int32
     time: Array  # [] int32
 
 
 @dataclass(frozen=True)
-class Meeting:
-    """A line of cells. A game is over when both seats stand on the task's cell."""
+class Meeting(Environment):
+    """A line of cells. An episode ends when both agents are on the task's cell."""
 
     cells: int = 9
     horizon: int = 12
@@ -38,17 +38,17 @@ class Meeting:
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
-        """[cells, 2]: the own place and the other's."""
+        """[cells, 2]: one-hot position of the seat itself and of the other."""
         return (self.cells, 2)
 
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
-        """Two cells by lot, never the same."""
+        """Two different random cells."""
         place = jax.random.permutation(key, self.cells)[: self.num_agents].astype(jnp.int32)
         state = State(place, jnp.int32(0))
         return state, self._time_step(state, task, jnp.full(self.num_agents, -1, jnp.int32))
 
     def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]:
-        """Everyone walks one cell or stays; the line's ends are walls."""
+        """Each agent moves one cell or stays; the ends of the line are walls."""
         action = action.astype(jnp.int32)
         place = jnp.clip(state.place + action - 1, 0, self.cells - 1)
         state = State(place, state.time + 1)
@@ -79,7 +79,7 @@ class Meeting:
 
 
 def places_to_meet(cells: list[int], steps: int) -> TaskSequence:
-    """One task per cell; a cell that comes back is the same task."""
+    """One task per cell; a cell that comes back keeps its task id."""
     tasks = [Task(jnp.int32(cell), jnp.int32(0)) for cell in cells]
     names = [f"place {number}" for number in range(1, len(cells) + 1)]
     ids = [cells.index(cell) for cell in cells]
@@ -87,7 +87,7 @@ def places_to_meet(cells: list[int], steps: int) -> TaskSequence:
 
 
 def meeting() -> Benchmark:
-    """Places to meet, in an order of every seed's own."""
+    """Places to meet, in a random order for every seed."""
     env = Meeting()
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
@@ -96,7 +96,7 @@ def meeting() -> Benchmark:
 
     return Benchmark(
         id="meeting",
-        summary="two seats on a line learn one place to meet after another",
+        summary="two agents on a line learn one meeting place after another",
         env=env,
         sequence=sequence,
         num_tasks=3,

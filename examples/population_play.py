@@ -1,4 +1,4 @@
-"""A generator in one file: a population in which everybody learns with everybody."""
+"""A generator in one file: a population in which every policy trains with every other."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from brigade.populations import Generator
 
 @dataclass(frozen=True)
 class PopulationPlay(Generator):
-    """Each table has a host; its guest is drawn anew for every game, sometimes the host itself."""
+    """Each table has a fixed policy on seat 0 and a random one, possibly the same, elsewhere."""
 
     def names(self) -> list[str]:
         return [f"pp-{number}" for number in range(1, self.members + 1)]
 
     def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
-        host = jnp.arange(tables, dtype=jnp.int32) % self.members
-        # All guests are as many places further on, so everybody is a guest equally often.
+        first = jnp.arange(tables, dtype=jnp.int32) % self.members
+        # The same random shift at all tables, so that all policies have the same number of seats.
         shift = jax.random.randint(key, (), 0, self.members)
-        guest = (host + shift) % self.members
-        member = jnp.where(jnp.arange(seats) == 0, host[:, None], guest[:, None])
+        other = (first + shift) % self.members
+        member = jnp.where(jnp.arange(seats) == 0, first[:, None], other[:, None])
         return Seating(member, jnp.ones((tables, seats), bool))

@@ -1,4 +1,4 @@
-"""A partner in one file: a cook that works like `human`, but only every few steps."""
+"""A partner in one file: a cook that acts like `human`, but only every few steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from brigade.partners.cook import Cook, Errand, Habits
 
 
 class Memory(NamedTuple):
-    """What it remembers of its errand, and how many steps it has seen. Leaves [*batch]."""
+    """The state of the underlying cook, and the number of steps. Leaves [*batch]."""
 
     errand: Errand
     steps: Array
@@ -21,24 +21,24 @@ class Memory(NamedTuple):
 
 @dataclass(frozen=True)
 class SlowCook:
-    """Acts on every `pace`-th step and stays where it is on the others."""
+    """Acts in every `pace`-th step and stays in the others."""
 
     pace: int = 3
 
-    always_samples: ClassVar[bool] = True  # there are no greedy actions to ask for
+    always_samples: ClassVar[bool] = True  # it has no greedy actions
 
     def init(self, key: Key) -> Habits:
-        """Its parameters: the habits of a cook who does everything."""
+        """The parameters: the habits of a cook that does everything."""
         return Habits.of()
 
     def initial_carry(self, batch: tuple[int, ...]) -> Memory:
-        """An empty memory for every seat it is shown."""
+        """The initial state for every seat."""
         return Memory(Cook().initial_carry(batch), jnp.zeros(batch, jnp.int32))
 
     def act(
         self, params: Habits, carry: Memory, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Memory, dict[str, Array]]:
-        """One action per seat; the count restarts with the game."""
+        """One action per seat; the count restarts with the episode."""
         steps = jnp.where(view.first, 0, carry.steps)
         action, errand, _ = Cook().act(params, carry.errand, view, key)
         action = jnp.where(steps % self.pace == 0, action, STAY)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from support.slow import mark_slow
 
 # Programs run for moments here: compiling them must be fast, not they. Processes that tests start
 # inherit this. Other versions of JAX may not know the second flag and would stop at it.
@@ -13,9 +14,13 @@ if jax.__version_info__ < (0, 11):
     FAST_TO_COMPILE.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join([*FAST_TO_COMPILE, os.environ.get("XLA_FLAGS", "")])
 
-CACHE = Path(os.environ.get("BRIGADE_TEST_CACHE", Path(__file__).parent.parent / ".cache" / "jax"))
-
-jax.config.update("jax_compilation_cache_dir", str(CACHE))
+# Where commands keep their programs, so that all tests and what they start share them. Another
+# folder for a start from nothing: BRIGADE_TEST_CACHE=$(mktemp -d) make test
+CACHE = Path(os.environ.get("BRIGADE_TEST_CACHE", Path(__file__).parents[1] / ".cache"))
+os.environ["XDG_CACHE_HOME"] = str(CACHE)
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE / "brigade" / "jax")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
@@ -25,3 +30,7 @@ def let_go_of_programs():
     in memory, whose number is limited. Every module starts with none."""
     yield
     jax.clear_caches()
+
+
+def pytest_collection_modifyitems(items):
+    mark_slow(items)

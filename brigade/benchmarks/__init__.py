@@ -1,1 +1,1 @@
-"""Benchmarks: descriptions, one file per paper."""
+"""Benchmarks: descriptions of experiments, one file per paper."""

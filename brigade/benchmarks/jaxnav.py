@@ -1,4 +1,4 @@
-"""JaxNav in MEAL: continual learning over random maps, robots with lidar."""
+"""JaxNav in MEAL: continual learning over random maps for robots with lidar."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from brigade.core.checks import at_least, within
 from brigade.envs.jaxnav import JaxNav, MapSpec
 from brigade.envs.jaxnav import sequence as random_maps
 
-# A batch small enough for two CPU cores; easy maps are learned in a million steps, others in more.
+# A batch for two CPU cores; easy maps are learned in a million steps, others need more.
 LAPTOP = {
     "seeds": 1,
     "steps_per_task": 2e6,
@@ -25,20 +25,20 @@ LAPTOP = {
 
 @dataclass(frozen=True)
 class MapSettings:
-    """The maps and what drives on them; the defaults are the paper's, appendix K."""
+    """The maps and the robots; defaults are the MEAL paper's, appendix K."""
 
     num_agents: int = 2
-    """Robots, 1 to 4."""
+    """Number of robots, 1 to 4."""
     side: int = 7
-    """Cells along each side of a map, walls around it included."""
+    """Side length of a map in cells, including the walls around it."""
     fill: float = 0.3
     """Share of the inner cells that are walls."""
     actions: Literal["discrete", "continuous"] = "discrete"
-    """One of 15 pairs of speeds, or any speeds."""
+    """15 discrete pairs of speed and turning speed, or continuous speeds."""
     situations: int = 32
-    """Starts and goals that games on a map are drawn from; 1: always the same."""
+    """Sets of start and goal positions per map; every episode samples one."""
     horizon: int = 500
-    """Steps of a game."""
+    """Maximum length of an episode in steps."""
 
     def __post_init__(self) -> None:
         within("fill", self.fill, 0, 1)
@@ -46,14 +46,14 @@ class MapSettings:
         self.env()
 
     def env(self) -> JaxNav:
-        """The environment of such maps."""
+        """The environment for these maps."""
         return JaxNav(self.num_agents, self.side, self.side, self.horizon, self.actions)
 
 
 def maps(settings: MapSettings | None = None) -> Benchmark:
-    """A stream of random maps; the paper's numbers.
+    """A stream of random maps with the paper's numbers.
 
-    The paper plays rollouts of 400 steps, which do not divide a game of 500.
+    Except for the length of rollouts: the paper's 400 steps do not divide episodes of 500.
     """
     settings = settings or MapSettings()
     side = settings.side
@@ -64,7 +64,7 @@ def maps(settings: MapSettings | None = None) -> Benchmark:
 
     return Benchmark(
         id="jaxnav/20",
-        summary="20 random maps for robots with lidar, learned one after another",
+        summary="20 random maps for robots with lidar, trained one after another",
         env=settings.env(),
         sequence=sequence,
         num_tasks=20,

@@ -1,4 +1,4 @@
-"""MEAL: continual multi-agent learning over generated kitchens."""
+"""MEAL: continual multi-agent RL over generated Overcooked kitchens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import within
 from brigade.envs.overcooked import Overcooked, Task, task_from_grid
 from brigade.envs.overcooked.conditions import (
-    draw_cook_time,
-    draw_pot_size,
-    draw_roles,
-    draw_slippery,
+    sample_cook_time,
+    sample_pot_size,
+    sample_roles,
+    sample_slippery,
 )
 from brigade.envs.overcooked.env import Reward
 from brigade.envs.overcooked.generate import (
@@ -30,8 +30,7 @@ from brigade.envs.overcooked.generate import (
 from brigade.envs.overcooked.grid import Grid
 from brigade.envs.overcooked.observe import Sight, Window
 
-# A batch small enough for two CPU cores, and settings that learn a level-1 kitchen from half a
-# million steps.
+# A batch for two CPU cores, with settings that learn a level-1 kitchen in half a million steps.
 LAPTOP = {
     "seeds": 1,
     "steps_per_task": 5e5,
@@ -47,12 +46,12 @@ LAPTOP = {
     "network": {"hidden": [64, 64]},
 }
 
-# What the paper does not say and its release decides.
+# From the release, where the paper does not say.
 PAPER = {"greedy": True}
 
 CURRICULUM = ("1", "2", "3")
 
-# What a cook sees when it does not see everything: tiles forward, to each side, behind.
+# Partial views by level: tiles forward, to each side, behind.
 WINDOWS: Mapping[str, Window] = {
     "1": (1, 1, 0),
     "2": (2, 1, 0),
@@ -64,47 +63,52 @@ WINDOWS: Mapping[str, Window] = {
     "release-extreme": (4, 2, 1),
 }
 
-# What is drawn for a task beside its kitchen. Each has a stream of its own, so that switching one
-# on changes nothing else.
+# What is sampled for a task besides its kitchen. Each has its own random stream, so that turning
+# one on does not change the others.
 STREAMS = ("level", "roles", "slippery", "pot size", "cook time")
 
 
 @dataclass(frozen=True)
 class KitchenSettings:
-    """How the kitchens of a sequence are played; the defaults are the paper's main setting."""
+    """The kitchens and their rules; defaults are the MEAL paper's main setting."""
 
     num_agents: int = 2
-    """Cooks, 1 to 4."""
+    """Number of cooks, 1 to 4."""
     view: Literal["level"] | Sight = "full"
-    """What a cook sees: full, level (the window of the level), or tiles forward, sides, behind."""
+    """What a cook observes: full, level (the level's window), or tiles forward, sides, behind."""
     reward: Reward = "shared"
-    """Who is paid for a soup: everybody, the cook who serves it, or everybody without shaping."""
+    """Who gets the reward for a soup: all cooks, its server, or all without shaped rewards."""
     roles: bool = False
-    """Make every cook of a task a chef, who takes no plates, or a waiter, who takes no food."""
+    """Make every cook of a task a chef (takes no plates) or a waiter (takes no ingredients)."""
     random_starts: bool = False
-    """Start games anywhere in the room of the seat."""
+    """Start every episode on random tiles, each cook in the room of its seat."""
     sticky_actions: float = 0.0
-    """How likely a cook repeats its last action."""
+    """Probability that a cook repeats its last action."""
     slippery: float = 0.0
-    """Share of the floor that is slippery."""
+    """Share of floor tiles that are slippery."""
     slip_chance: float = 0.25
-    """How likely a cook who walks off a slippery tile goes a random way."""
+    """Probability that a move off a slippery tile goes in a random direction."""
     random_pot_sizes: bool = False
-    """Draw how many ingredients a task's soups take, 1 to 5."""
+    """Sample the number of ingredients per soup for every task, 1 to 5."""
     random_cook_times: bool = False
-    """Draw how many steps a task's soups take, 10 to 30."""
+    """Sample the cooking time in steps for every task, 10 to 30."""
     require_handoff: bool = False
-    """Only kitchens where no soup is served without passing things over counters."""
+    """Only kitchens in which no soup can be served without passing items over counters."""
+    levels_apart: bool = True
+    """Sample the kitchens of different levels independently; before version 0.2 they were not."""
+
+    # What configs meant that do not have a setting yet.
+    earlier: ClassVar[Mapping[str, Any]] = {"levels_apart": False}
 
     def __post_init__(self) -> None:
         within("slippery", self.slippery, 0, 1)
         within("slip_chance", self.slip_chance, 0, 1)
         if self.require_handoff and self.num_agents < 2:
-            raise ValueError("require_handoff needs somebody to hand to; give num_agents 2 or more")
+            raise ValueError("require_handoff needs at least two cooks; give num_agents 2 or more")
         self.env(side=3, window="full" if self.view == "level" else self.view)
 
     def env(self, side: int, window: Sight) -> Overcooked:
-        """The environment of kitchens with sides of up to `side` tiles."""
+        """The environment for kitchens with sides of up to `side` tiles."""
         return Overcooked(
             num_agents=self.num_agents,
             height=side,
@@ -118,15 +122,15 @@ class KitchenSettings:
         )
 
     def spec(self, level: str) -> KitchenSpec:
-        """What to draw for a level."""
+        """The spec of generated kitchens of a level."""
         spec = replace(
             level_spec(level), require_handoff=self.require_handoff, require_roles=self.roles
         )
-        # Rooms that need a hand-off leave little for roles: a few hundred attempts are usual.
+        # Few kitchens satisfy both; a few hundred attempts are usual.
         return replace(spec, max_attempts=20_000) if self.roles and self.require_handoff else spec
 
     def window(self, levels: Sequence[str]) -> Sight:
-        """What a cook sees in kitchens of these levels."""
+        """The view of a cook in kitchens of these levels."""
         if self.view != "level":
             return self.view
         windows = {WINDOWS[level] for level in levels}
@@ -138,26 +142,26 @@ class KitchenSettings:
         return windows.pop()
 
     def task(self, grid: Grid, seed: int, place: int, side: int) -> Task:
-        """A kitchen with what is drawn for its place in the sequence of a seed."""
+        """A kitchen as a task, with what is sampled for this position in a seed's sequence."""
         seats, stream = self.num_agents, partial(task_stream, seed, place)
-        drawn: dict[str, Any] = {}
+        sampled: dict[str, Any] = {}
         if self.roles:
-            drawn["roles"] = draw_roles(grid, seats, stream("roles"))
+            sampled["roles"] = sample_roles(grid, seats, stream("roles"))
         if self.slippery:
-            drawn["slippery"] = draw_slippery(grid, seats, self.slippery, stream("slippery"))
+            sampled["slippery"] = sample_slippery(grid, seats, self.slippery, stream("slippery"))
         if self.random_pot_sizes:
-            drawn["pot_size"] = draw_pot_size(stream("pot size"))
+            sampled["pot_size"] = sample_pot_size(stream("pot size"))
         if self.random_cook_times:
-            drawn["cook_time"] = draw_cook_time(stream("cook time"))
-        return task_from_grid(grid, num_agents=seats, height=side, width=side, **drawn)
+            sampled["cook_time"] = sample_cook_time(stream("cook time"))
+        return task_from_grid(grid, num_agents=seats, height=side, width=side, **sampled)
 
 
 @dataclass(frozen=True)
 class MixedSettings(KitchenSettings):
-    """The same for sequences of several levels."""
+    """The kitchens and their rules, for sequences of several levels."""
 
     levels: tuple[str, ...] = CURRICULUM
-    """The levels, in the order of a curriculum; in a mix, one named twice comes twice as often."""
+    """The levels, in the order of the curriculum; in a mix, repeat a level to weight it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,34 +169,33 @@ class MixedSettings(KitchenSettings):
             level_spec(level)
         if len(set(self.levels)) < 2:
             raise ValueError(
-                f"levels {' '.join(self.levels) or 'are none'}; it takes two or more different "
-                "ones, or meal/level-1 for a single one"
+                f"levels is {' '.join(self.levels) or 'empty'}; give two or more different levels, "
+                "or use meal/level-1 for a single one"
             )
 
 
 def task_stream(seed: int, place: int, what: str) -> Random:
-    """The random numbers for one thing that is drawn for a task beside its kitchen."""
+    """The random stream for one thing that is sampled for a task besides its kitchen."""
     return random_stream(np.random.SeedSequence(seed, spawn_key=(place, STREAMS.index(what))))
 
 
-# --- which level each task of a sequence has ---
+# --- the level of each task of a sequence ---
 
 Levels = Callable[[int, int], Sequence[str]]  # (seed, num_tasks)
 
 
 def one_level(level: str) -> Levels:
-    """The same for all."""
+    """The same level for all tasks."""
     return lambda seed, num_tasks: [level] * num_tasks
 
 
 def rising_levels(levels: Sequence[str]) -> Levels:
-    """Equal shares in the given order; what is left over goes to the first ones."""
+    """Equal shares in the given order; the remainder goes to the first levels."""
 
     def rise(seed: int, num_tasks: int) -> list[str]:
         if num_tasks < len(levels):
             raise ValueError(
-                f"a curriculum with --tasks {num_tasks}; it takes at least {len(levels)}, one of "
-                "each level"
+                f"--tasks is {num_tasks}; a curriculum needs at least {len(levels)}, one per level"
             )
         share, rest = divmod(num_tasks, len(levels))
         return [level for place, level in enumerate(levels) for _ in range(share + (place < rest))]
@@ -201,11 +204,11 @@ def rising_levels(levels: Sequence[str]) -> Levels:
 
 
 def mixed_levels(levels: Sequence[str]) -> Levels:
-    """One at random for every task; a longer sequence of the same seed begins the same."""
+    """A random level for every task; a longer sequence of a seed starts with the shorter one."""
 
     def mix(seed: int, num_tasks: int) -> list[str]:
-        draws = [task_stream(seed, place, "level").random() for place in range(num_tasks)]
-        return [levels[int(draw * len(levels))] for draw in draws]
+        samples = [task_stream(seed, place, "level").random() for place in range(num_tasks)]
+        return [levels[int(sample * len(levels))] for sample in samples]
 
     return mix
 
@@ -216,16 +219,21 @@ def mixed_levels(levels: Sequence[str]) -> Levels:
 def kitchen_sequence(
     levels: Sequence[str], seed: int, steps: int, settings: KitchenSettings, side: int
 ) -> TaskSequence:
-    """A kitchen of each level in turn: the n-th of a level is the n-th that its seed draws."""
-    drawn = {
-        level: iter(generate_sequence(settings.spec(level), num, seed, settings.num_agents))
+    """One kitchen per entry of `levels`: the n-th of a level is the n-th its seed generates."""
+    kitchens_of = {
+        level: iter(
+            generate_sequence(
+                settings.spec(level), num, seed, settings.num_agents, settings.levels_apart
+            )
+        )
         for level, num in Counter(levels).items()
     }
     tasks = [
-        settings.task(next(drawn[level]), seed, place, side) for place, level in enumerate(levels)
+        settings.task(next(kitchens_of[level]), seed, place, side)
+        for place, level in enumerate(levels)
     ]
     names = [f"kitchen {number}" for number in range(1, len(levels) + 1)]
-    if len(drawn) > 1:
+    if len(kitchens_of) > 1:
         names = [f"{name}, level {level}" for name, level in zip(names, levels, strict=True)]
     return TaskSequence.from_tasks(tasks, names, steps)
 
@@ -236,11 +244,11 @@ def kitchen_sequence(
 def kitchens(
     level: str, num_agents: int | None = None, settings: KitchenSettings | None = None
 ) -> Benchmark:
-    """A stream of kitchens of one level; `num_agents` wins over the one of the settings."""
+    """A stream of kitchens of one level; `num_agents` overrides that of the settings."""
     settings = settings or KitchenSettings()
     if num_agents is not None:
         settings = replace(settings, num_agents=num_agents)
-    summary = f"20 generated kitchens of level {level}, learned one after another"
+    summary = f"20 generated kitchens of level {level}, trained one after another"
     return _benchmark(
         f"level-{level}",
         summary,
@@ -253,7 +261,7 @@ def kitchens(
 
 
 def curriculum(settings: MixedSettings | None = None) -> Benchmark:
-    """Levels in turn, in kitchens padded to one size."""
+    """Levels one after another, in kitchens padded to one size."""
     settings = settings or MixedSettings()
     summary = f"15 generated kitchens: equal shares of levels {in_words(settings.levels)}, in turn"
     levels = settings.levels
@@ -263,7 +271,7 @@ def curriculum(settings: MixedSettings | None = None) -> Benchmark:
 
 
 def mix(settings: MixedSettings | None = None) -> Benchmark:
-    """Levels at random, in kitchens padded to one size."""
+    """Random levels, in kitchens padded to one size."""
     settings = settings or MixedSettings()
     summary = f"20 generated kitchens, each of a random one of levels {in_words(settings.levels)}"
     mixed = mixed_levels(settings.levels)
@@ -271,7 +279,7 @@ def mix(settings: MixedSettings | None = None) -> Benchmark:
 
 
 def in_words(levels: Sequence[str]) -> str:
-    """1, 2 and 3."""
+    """A list in words: 1, 2 and 3."""
     return f"{', '.join(levels[:-1])} and {levels[-1]}"
 
 
@@ -284,7 +292,7 @@ def _benchmark(
     settings: KitchenSettings,
     configure: Callable[[Any], Benchmark],
 ) -> Benchmark:
-    """The paper's numbers."""
+    """A benchmark with the paper's numbers."""
     side = max(settings.spec(level).max_side for level in levels)
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
@@ -310,7 +318,7 @@ def _benchmark(
 
 
 def presets(reward: Reward) -> dict[str, Mapping[str, Any]]:
-    """Where each cook has a reward of its own, the learner must not share the shaping out."""
+    """The presets; with individual rewards, shaped rewards are individual, too."""
     own: dict[str, Any] = {"share_shaping": False} if reward == "individual" else {}
     ppo: Any = LAPTOP["ppo"]
     return {"paper": PAPER | {"ppo": own}, "laptop": LAPTOP | {"ppo": ppo | own}}

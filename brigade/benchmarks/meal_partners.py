@@ -21,12 +21,12 @@ from brigade.registry import unknown_name
 
 COOKS = 2
 KITCHEN = "cramped_room"
-OURS = "brdiv_cramped_room.safetensors"  # how it was made: docs/partners.md
+OURS = "brdiv_cramped_room.safetensors"  # docs/partners.md says how it was trained
 SCHEDULE = ("brdiv-1", "brdiv-2", "brdiv-3", "human", "onion", "plate", "random", "static")
 
 
-def planning(drops: float) -> dict[str, Habits]:
-    """Cooks that follow a plan, by name."""
+def scripted_cooks(drops: float) -> dict[str, Habits]:
+    """The parameters of the scripted cooks, by name."""
     return {
         "human": Habits.of(drops=drops),
         "onion": Habits.of(serves=False, drops=drops),
@@ -36,20 +36,20 @@ def planning(drops: float) -> dict[str, Habits]:
 
 @dataclass(frozen=True)
 class PartnerSettings:
-    """The partners and where they are met; the defaults are the paper's, appendix J."""
+    """The partners and their kitchen; defaults are the MEAL paper's, appendix J."""
 
     layout: str = KITCHEN
-    """The kitchen: a published layout."""
+    """The kitchen, a published layout."""
     partners: tuple[str, ...] = SCHEDULE
-    """Who comes, in this order: brdiv-1 and so on, human, onion, plate, random, static."""
+    """The partners in training order: brdiv-1 and so on, human, onion, plate, random, static."""
     population: str = ""
-    """Policy file with the learned partners; those of cramped_room if left out."""
+    """Policy file with the trained partners (default: those trained in cramped_room)."""
     drops: float = 0.1
-    """How likely a scripted cook leaves an onion or a plate on a counter."""
+    """Probability that a scripted cook leaves an onion or a plate on a counter."""
     reward: Reward = "shared"
-    """Who is paid for a soup: both, the cook who serves it, or both without shaping."""
+    """Who gets the reward for a soup: both cooks, its server, or both without shaped rewards."""
     horizon: int = 400
-    """Steps of a game."""
+    """Maximum length of an episode in steps."""
 
     def __post_init__(self) -> None:
         at_least("horizon", self.horizon, 1)
@@ -59,8 +59,8 @@ class PartnerSettings:
             raise ValueError(unknown_name("layout", self.layout, LAYOUTS))
         if not self.partners or len(set(self.partners)) < len(self.partners):
             raise ValueError(
-                f"partners are {' '.join(self.partners) or 'none'}; name each once, and use "
-                "repetitions to meet them again"
+                f"partners is {' '.join(self.partners) or 'empty'}; name each partner once, and "
+                "repeat them with --repetitions"
             )
 
     def env(self) -> Overcooked:
@@ -69,29 +69,29 @@ class PartnerSettings:
         return Overcooked(COOKS, len(grid), len(grid[0]), self.horizon, reward=self.reward)
 
     def learned(self) -> Policies | None:
-        """The learned partners; none are needed where none is named."""
+        """The trained partners; None if none of them is named."""
         if not self.population and not any(name.startswith("brdiv-") for name in self.partners):
             return None
         remedy = (
-            f"make some with 'brigade population overcooked/layout --env.layout {self.layout} "
+            f"train some with 'brigade population overcooked/layout --env.layout {self.layout} "
             "--generator brdiv' and 'brigade export'"
         )
         if not self.population and self.layout != KITCHEN:
             raise ValueError(
-                f"there are no learned partners for {self.layout}; {remedy}, and give "
+                f"there are no trained partners for {self.layout}; {remedy}, and give "
                 "--env.population FILE"
             )
         policies = load_policies(self.population or str(files("brigade.partners").joinpath(OURS)))
         file, home = self.population or OURS, policies.origin.get("env", {}).get("layout")
         if home != self.layout:
-            raise ValueError(f"the partners of {file} were made in {home}; {remedy}")
+            raise ValueError(f"the partners of {file} were trained in {home}; {remedy}")
         check_fits(policies, self.env(), file)
         return policies
 
 
-def everybody(settings: PartnerSettings) -> Cast:
-    """All who can be met."""
-    cooks = planning(settings.drops)
+def all_partners(settings: PartnerSettings) -> Cast:
+    """The cast of all partners that can be named."""
+    cooks = scripted_cooks(settings.drops)
     habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cooks.values())
     groups = (Group(Cook(), len(cooks)), Group(Random()), Group(Stay()))
     cast = Cast(groups, (habits, (), ()), (*cooks, "random", "static"))
@@ -113,18 +113,18 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         if num_tasks > len(settings.partners):
             raise ValueError(
-                f"--tasks {num_tasks}, but {len(settings.partners)} partners are named; name more "
-                "with --env.partners, or meet them again with --repetitions"
+                f"--tasks is {num_tasks}, but there are {len(settings.partners)} partners; name "
+                "more with --env.partners, or repeat them with --repetitions"
             )
         kitchen = task_from_grid(grid, num_agents=COOKS)
-        met = settings.partners[:num_tasks]
+        names = settings.partners[:num_tasks]
         return TaskSequence.from_tasks(
-            [kitchen] * num_tasks, met, steps, partners=[(name,) for name in met]
+            [kitchen] * num_tasks, names, steps, partners=[(name,) for name in names]
         )
 
     return Benchmark(
         id="meal/partners",
-        summary="8 partners met one after another in cramped_room",
+        summary="8 partners in cramped_room, one after another",
         env=settings.env(),
         sequence=sequence,
         num_tasks=len(settings.partners),
@@ -135,7 +135,7 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
         eval_every=5,
         eval_episodes=10,
         learner="ippo",
-        cast=everybody(settings),
+        cast=all_partners(settings),
         seats=("0",),
         presets=presets(settings.reward),
         settings=settings,

@@ -15,14 +15,14 @@ from brigade.registry import unknown_name
 
 @dataclass(frozen=True)
 class LayoutSettings:
-    """The kitchen and how it is played."""
+    """The kitchen and its rules."""
 
     layout: str = "cramped_room"
-    """The kitchen: a published layout for two cooks."""
+    """The kitchen, a published layout for two cooks."""
     reward: Reward = "shared"
-    """Who is paid for a soup: both, the cook who serves it, or both without shaping."""
+    """Who gets the reward for a soup: both cooks, its server, or both without shaped rewards."""
     horizon: int = 400
-    """Steps of a game."""
+    """Maximum length of an episode in steps."""
 
     def __post_init__(self) -> None:
         at_least("horizon", self.horizon, 1)
@@ -30,7 +30,7 @@ class LayoutSettings:
             raise ValueError(unknown_name("layout", self.layout, LAYOUTS))
 
     def env(self) -> Overcooked:
-        """The environment: as large as the kitchen."""
+        """The environment, as large as the kitchen."""
         grid = LAYOUTS[self.layout]
         return Overcooked(2, len(grid), len(grid[0]), self.horizon, reward=self.reward)
 
@@ -64,5 +64,5 @@ def layout(settings: LayoutSettings | None = None) -> Benchmark:
 
 
 def one_layout() -> Benchmark:
-    """cramped_room, unless another is named."""
+    """cramped_room, or another layout with --env.layout."""
     return layout()

@@ -26,7 +26,7 @@ from brigade.methods.ft import FineTuning
 from brigade.populations import PopulationLearner
 from brigade.populations.sp import SelfPlay
 from brigade.runs.assemble import changing_inputs, population_table
-from brigade.runs.measure import Speed, speed_of
+from brigade.runs.speed import Speed, speed_of
 from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
 from brigade.train.trainer import TrainState, evaluate, pick, stack_sequences
@@ -109,7 +109,7 @@ class Training:
         self.trainer = Trainer(self.source, self.learner, method)
         self.evaluator = Evaluator(self.env, players, method, EVAL_EPISODES)
         self.seeds = range(setting.seeds)
-        self.tasks = stack_sequences(sequences, table.companies)
+        self.tasks = stack_sequences(sequences, table.pairings)
 
     def start(self) -> TrainState:
         """Fresh parameters, in the first task."""

@@ -21,14 +21,17 @@ from brigade.train.crossplay import cross_play
 
 
 class Reader:
-    """Policies by the name of a file or of a run's folder; each is read once."""
+    """Loads policies from a policy file or a run folder, each only once."""
 
     def __init__(self, task: int | None, trust: bool) -> None:
         self.task, self.trust = task, trust
         self.known: dict[str, Policies] = {}
 
     def __call__(self, name: str) -> Policies:
-        """Of a run with several tasks, as it acts on the one that is played."""
+        """The policies of a file or, for names that end in RUN, of a run folder.
+
+        A run with several tasks gives the policy for the task being played.
+        """
         if name not in self.known:
             if name.endswith(RUN):
                 run = load(Path(name.removesuffix(RUN)), trust=self.trust)
@@ -39,8 +42,8 @@ class Reader:
         return self.known[name]
 
 
-RUN = f"//{SUFFIX}"  # how the folder of a run is passed on as if it were a file
-LARGEST_SEED = 2**32 - 1
+RUN = f"//{SUFFIX}"  # marks a run folder, so that it can be passed on like a policy file
+MAX_SEED = 2**32 - 1
 
 
 def crossplay(
@@ -53,47 +56,46 @@ def crossplay(
     greedy: bool,
     trust: bool = False,
 ) -> Matrix:
-    """All pairs in one game: that of `benchmark`, or the one the first policy was trained in."""
+    """Play all pairs in the environment of `benchmark` (default: where the first was trained)."""
     reader = Reader(task, trust)
     named = [f"{word}{RUN}" if Path(word).is_dir() else word for word in words]
-    first = first_of(named, reader)
-    described = game_of(first, benchmark, flags)
-    at_home = first is not None and described.id == first.origin.get("benchmark")
-    task = task or (int(first.origin.get("task_number", 1)) if first and at_home else 1)
+    first = first_trained(named, reader)
+    chosen = find_benchmark(first, benchmark, flags)
+    same = first is not None and chosen.id == first.origin.get("benchmark")
+    task = task or (int(first.origin.get("task_number", 1)) if first and same else 1)
     if seed is None:
-        seed = int(first.members[0].get("seed", 0)) if first and at_home else 0
+        seed = int(first.members[0].get("seed", 0)) if first and same else 0
     try:
-        within("seed", seed, 0, LARGEST_SEED)
-        sequence = described.sequence(seed, task, 1)
-        cast = cast_of(named, described.env, greedy, reader)
-        played = cross_play(described.env, sequence[task - 1], cast, episodes, jax.random.key(seed))
+        within("seed", seed, 0, MAX_SEED)
+        sequence = chosen.sequence(seed, task, 1)
+        cast = cast_of(named, chosen.env, greedy, reader)
+        played = cross_play(chosen.env, sequence[task - 1], cast, episodes, jax.random.key(seed))
     except ValueError as error:
         raise UserError(str(error)) from error
-    game = (
-        described.id
-        if sequence.names[task - 1] == described.id
-        else (f"{described.id}, {sequence.names[task - 1]}")
-    )
+    name = sequence.names[task - 1]
+    game = chosen.id if name == chosen.id else f"{chosen.id}, {name}"
     return Matrix(cast.names, played.score, played.returns, game)
 
 
-def first_of(words: Sequence[str], reader: Reader) -> Policies | None:
-    """The first policies that come from a file or a run: they say which game they know."""
+def first_trained(words: Sequence[str], reader: Reader) -> Policies | None:
+    """The first policies from a file or a run; their metadata names their benchmark."""
     files = [word.partition(SUFFIX)[0] + SUFFIX for word in words if SUFFIX in word]
     return reader(files[0]) if files else None
 
 
-def game_of(first: Policies | None, benchmark: str | None, flags: Sequence[str]) -> Benchmark:
-    """The game to play in, with its settings."""
+def find_benchmark(
+    first: Policies | None, benchmark: str | None, flags: Sequence[str]
+) -> Benchmark:
+    """The benchmark to play, with its settings."""
     origin = first.origin if first else {}
     home = origin.get("benchmark")
     if benchmark is None and home not in registry.names("benchmarks"):  # a file may not name code
-        said = (
-            f"the first policy comes from {home!r}, which has no name here"
+        reason = (
+            f"the first policy was trained on {home!r}, which is not a registered benchmark"
             if home
-            else ("no policy file says which game to play")
+            else "no policy comes from a file or a run, so the benchmark is unknown"
         )
-        raise UserError(f"{said}; give --benchmark NAME")
+        raise UserError(f"{reason}; give --benchmark NAME")
     tree = {"benchmark": benchmark or home}
     if origin.get("env") and tree["benchmark"] == home:
         tree["env"] = origin["env"]

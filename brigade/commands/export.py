@@ -1,4 +1,4 @@
-"""`brigade export`: the policies of a run in one file."""
+"""`brigade export`: save the policies of a run in one file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from brigade.runs.run import load
 def export(path: Path, out: Path, task: int | None, helpers: bool, trust: bool) -> Policies:
     """Write a policy file; `task` counts from 1."""
     if out.suffix != SUFFIX:
-        raise UserError(f"--out is {out}; policy files end in {SUFFIX}")
+        raise UserError(f"--out is {out}; it must end in {SUFFIX}")
     if out.exists():
         raise UserError(f"{out} exists already; choose another --out")
     run = load(path, trust=trust)

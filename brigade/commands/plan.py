@@ -1,4 +1,4 @@
-"""`brigade plan`: what a run costs."""
+"""`brigade plan`: the cost of a run, before it starts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rich.table import Table
 
 from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment
-from brigade.runs.measure import cost, experiment_speed
 from brigade.runs.progress import clock
+from brigade.runs.speed import cost, experiment_speed
 
 
-def print_plan(experiment: Experiment, measured: bool) -> None:
-    """One row per thing a run needs."""
+def print_plan(experiment: Experiment, timed: bool) -> None:
+    """Print the cost as a table; with `timed`, also the time, from a short training run."""
     config, parts = experiment.config, assemble(experiment)
     needs = cost(experiment, parts)
     table = rows(f"{config.benchmark} with {config.method}")
@@ -24,11 +24,11 @@ def print_plan(experiment: Experiment, measured: bool) -> None:
     table.add_row("memory, rollouts", size(needs.rollout_bytes))
     table.add_row("memory, training state", size(needs.state_bytes))
     table.add_row("disk", size(needs.disk_bytes))
-    if measured:
+    if timed:
         speed = experiment_speed(experiment)
-        left = needs.steps / speed.steps_per_second + speed.compile_seconds
-        table.add_row("time", f"about {clock(left)} on this machine, evaluations not counted")
-        table.add_row("measured", f"{speed.steps_per_second:,.0f} steps/s on {device()}")
+        seconds = needs.steps / speed.steps_per_second + speed.compile_seconds
+        table.add_row("time", f"about {clock(seconds)} on this machine, evaluations not counted")
+        table.add_row("speed", f"{speed.steps_per_second:,.0f} steps/s on {device()}")
     Console().print(table)
 
 
@@ -46,12 +46,12 @@ def count(number: int, thing: str) -> str:
 
 
 def size(amount: int) -> str:
-    """Bytes as a person says them."""
+    """Bytes with a unit: 16.8 MB."""
     power = min((len(str(amount)) - 1) // 3, 4)
     unit = ("bytes", "kB", "MB", "GB", "TB")[power]
     return f"{amount / 1000**power:.3g} {unit}"
 
 
 def device() -> str:
-    """What JAX computes on."""
+    """The kind of device JAX uses, and how many there are."""
     return f"{jax.devices()[0].device_kind} ({jax.device_count()})"

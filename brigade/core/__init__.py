@@ -1,4 +1,4 @@
-"""Types and protocols that everything else stands on. Imports nothing of ours."""
+"""The types and protocols that all other parts use. It imports no other part of Brigade."""
 
 from brigade.core.protocols import (
     Benchmark,
@@ -11,15 +11,17 @@ from brigade.core.protocols import (
     Policy,
     Source,
 )
-from brigade.core.seating import Acting, Cast, Company, Group, Seating
+from brigade.core.seating import Acting, Cast, Group, Pairing, Seating
 from brigade.core.types import (
     Array,
     Everyone,
+    HiddenLayer,
     Key,
     LearnerState,
     Memories,
     Metrics,
     Outputs,
+    ParameterGroups,
     Round,
     TaskSequence,
     TimeStep,
@@ -32,11 +34,11 @@ __all__ = [
     "Array",
     "Benchmark",
     "Cast",
-    "Company",
     "ContinualMethod",
     "Environment",
     "Everyone",
     "Group",
+    "HiddenLayer",
     "Key",
     "Learner",
     "LearnerSettings",
@@ -46,6 +48,8 @@ __all__ = [
     "Memories",
     "Metrics",
     "Outputs",
+    "Pairing",
+    "ParameterGroups",
     "Policy",
     "Round",
     "Seating",

@@ -1,23 +1,23 @@
-"""Checks of settings: one line that says what is wrong and what would be right."""
+"""Checks of settings. Errors are one line: what is wrong and what would be right."""
 
 from __future__ import annotations
 
-LARGEST = 3.4e38  # of the numbers that are computed with, float32
+LARGEST = 3.4e38  # the largest float32
 
 
 def at_least(name: str, value: float, least: float) -> None:
-    """A finite number, not below `least`; nan is refused, since it compares with nothing."""
+    """Require a finite number of at least `least`. NaN fails too: its comparisons are False."""
     if not least <= value < LARGEST:
         raise ValueError(f"{name} is {value}; it must be a number of at least {least}")
 
 
 def positive(name: str, value: float) -> None:
-    """A finite number above 0."""
+    """Require a finite number above 0."""
     if not 0 < value < LARGEST:
         raise ValueError(f"{name} is {value}; it must be a positive number")
 
 
 def within(name: str, value: float, least: float, most: float) -> None:
-    """A number from `least` to `most`."""
+    """Require a number from `least` to `most`, both included."""
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}; it must be from {least} to {most}")

@@ -1,4 +1,4 @@
-"""How the programs of a run are compiled."""
+"""Compiler options, the compilation cache and loop unrolling."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import jax
 
-# For NVIDIA GPUs; other backends ignore them. cuBLAS is as fast as the Triton kernels XLA would try
-# out here, and trying them takes half of the time that compiling takes. Merging the first layers of
-# actor and critic costs more in copies than it saves in reading.
+# For NVIDIA GPUs; other backends ignore them. Triton's matrix products are no faster than cuBLAS's
+# here, and autotuning them takes half of the compile time. Merging the first layers of actor and
+# critic costs more in copies than it saves in reads.
 OPTIONS: dict[str, Any] = {
     "xla_gpu_enable_triton_gemm": False,
     "xla_gpu_dot_merger_threshold_mb": 0,
@@ -21,13 +21,15 @@ jit = partial(jax.jit, compiler_options=OPTIONS)
 
 
 def keep_programs() -> None:
-    """Keep compiled programs in the user's cache folder, for the next command to start with."""
+    """Cache compiled programs in the user's cache folder, so that later commands start faster."""
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     jax.config.update("jax_compilation_cache_dir", str(home / "brigade" / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
 def unroll(steps: int) -> int:
-    """How many steps of a loop to compile in a row. Every turn of a loop costs a GPU some 20 us; a
-    CPU gains nothing and would compile longer."""
+    """How many iterations of a scan to unroll: `steps`, or 1 on a CPU.
+
+    An iteration has an overhead of about 20 us on a GPU. A CPU would only compile longer.
+    """
     return 1 if jax.default_backend() == "cpu" else steps

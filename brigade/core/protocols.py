@@ -1,14 +1,14 @@
-"""What an environment, a policy, a source, a learner, a method and a benchmark promise.
+"""The interfaces of environments, policies, sources, learners, methods and benchmarks.
 
-Everything is a pure function of its arguments, so that it can be traced once, batched with
-`vmap` and repeated from a key. `brigade.testing` checks these promises.
+Everything is a pure function of its arguments, so it can be traced once, batched with `vmap` and
+repeated from a key. `brigade.testing` checks these requirements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from brigade.core.seating import Acting, Cast
 from brigade.core.types import (
@@ -19,9 +19,10 @@ from brigade.core.types import (
     Index,
     Key,
     LearnerState,
-    Memory,
+    MethodState,
     Metrics,
     Outputs,
+    ParameterGroups,
     Params,
     SourceState,
     State,
@@ -32,7 +33,7 @@ from brigade.core.types import (
     View,
 )
 
-# Of a stream of tasks (MEAL): what is kept, what is lost, what is gained.
+# The measures of a stream of tasks (MEAL).
 CONTINUAL_MEASURES = (
     "average_score",
     "forgetting",
@@ -45,86 +46,128 @@ LossOf = Callable[[Params], tuple[Array, Metrics]]
 LossOn = Callable[[Params, Batch], tuple[Array, Metrics]]
 
 
-class Environment(Protocol):
-    """A game for a fixed number of seats. Holds static shape only; the task is an argument.
+class Environment:
+    """A game for a fixed number of seats: the base class of environments.
 
-    It never resets itself: whoever plays decides what follows the end of a game.
-
-    More members are optional. For speed: `fixed_length = True` says that no game ends before its
-    horizon; `changing_inputs(tasks) -> int` bounds how many entries of an observation change within
-    a game of any of `tasks`. `continuous = True`: actions are [seats, num_actions] numbers.
-    `stay_action` is the action of a seat that does nothing.
-    `events` names what `info["events"]` [seats, kinds] tells of, for evaluations to count.
-    `picture(task)` and `frames(states, task)` draw.
+    It holds static shapes only. The task is an argument: a pytree with a field `id`. An environment
+    never resets itself; the caller starts the next episode. Members with a default are optional.
     """
 
-    @property
-    def num_agents(self) -> int: ...
-    @property
-    def num_actions(self) -> int: ...
-    @property
-    def obs_shape(self) -> tuple[int, ...]: ...
-    @property
-    def horizon(self) -> int:
-        """Steps after which every game has ended."""
-        ...
+    if TYPE_CHECKING:  # not at run time: subclasses may define these as plain attributes
 
-    def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]: ...
-    def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]: ...
+        @property
+        def num_agents(self) -> int:
+            """The number of seats."""
+
+        @property
+        def num_actions(self) -> int:
+            """The number of discrete actions, or of components of a continuous action."""
+
+        @property
+        def obs_shape(self) -> tuple[int, ...]:
+            """The shape of one seat's observation."""
+
+        @property
+        def horizon(self) -> int:
+            """The maximum length of an episode in steps."""
+
+    def reset(self, key: Key, task: Any) -> tuple[State, TimeStep]:
+        """Start an episode."""
+        raise NotImplementedError
+
+    def step(self, key: Key, state: State, action: Array, task: Any) -> tuple[State, TimeStep]:
+        """Play one joint action [seats], or [seats, num_actions] if actions are continuous."""
+        raise NotImplementedError
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are continuous, with `num_actions` components."""
+        return False
+
+    @property
+    def stay_action(self) -> int | tuple[float, ...] | None:
+        """The action that does nothing, if there is one."""
+        return None
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """Names of the columns of `info["events"]` [seats, kinds], which evaluations count."""
+        return ()
+
+    @property
+    def fixed_length(self) -> bool:
+        """Whether every episode lasts exactly `horizon` steps; makes rollouts faster."""
+        return False
+
+    def changing_inputs(self, tasks: Any) -> int | None:
+        """Upper bound on the observation entries that change within a task, over all `tasks`.
+
+        The other entries are left out of rollouts and matrix products. None: unknown.
+        """
+        return None
+
+    def picture(self, task: Any) -> Any:
+        """RGB picture of a task [height, width, 3], or None."""
+        return None
+
+    def frames(self, states: Any, task: Any) -> Any:
+        """RGB pictures of an episode, or None; `states` has leaves [timesteps, ...]."""
+        return None
 
 
 class Policy(Protocol):
-    """A function plus parameters. It acts for whatever seats it is shown: views and memories have
-    leaves [*batch, ...], one entry per seat.
+    """A function plus parameters. Views and recurrent states have leaves [*batch, ...], with one
+    entry per seat that it acts for.
 
-    A member is optional: `always_samples = True` for one that has no greedy actions.
+    Optional members: `always_samples = True` if it has no greedy actions, and
+    `slow_when_batched = True` if seeds train faster one after another than in a batch.
     """
 
     def init(self, key: Key) -> Params: ...
     def initial_carry(self, batch: tuple[int, ...]) -> Carry:
-        """An empty memory for every entry of `batch`."""
+        """Initial recurrent states; () for a policy without one."""
         ...
 
     def act(
         self, params: Params, carry: Carry, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Carry, dict[str, Array]]:
-        """Return actions [*batch], the next memory and whatever a learner wants recorded.
+        """Actions [*batch, ...], the next recurrent states and what to record for the learner.
 
-        Memory restarts where `view.first` is True.
+        Recurrent states are reset where `view.first` is True.
         """
         ...
 
 
 class Source(Protocol):
-    """Where experience comes from: environments on the device, host simulators, recordings."""
+    """A source of rollouts: environments on the device, host simulators or recordings."""
 
     @property
     def steps_per_rollout(self) -> int:
-        """Environment steps in one trajectory."""
+        """Environment steps per rollout."""
         ...
 
     @property
     def tables(self) -> int:
-        """Blocks of environments, each with people of its own."""
+        """The number of tables: blocks of environments with the same policies."""
         ...
 
     def start(self, key: Key, task: Task) -> SourceState: ...
     def next(
         self, state: SourceState, acting: Acting, task: Task, key: Key
     ) -> tuple[SourceState, Trajectory]:
-        """Go on playing; a new seating in `acting` holds once games of the last one are over."""
+        """Collect a rollout; a new seating takes effect once the last one lasted an episode."""
         ...
 
 
 class Learner(Protocol):
-    """An algorithm: which batches follow from experience, and the loss on one of them.
+    """An RL algorithm: it turns a rollout into minibatches and defines the loss on a minibatch.
 
-    Trajectories hold the learner's own seats only, whoever sits on the others.
+    Trajectories hold the learner's own seats only.
 
-    More members are optional. `members`: how many policies it trains side by side, leaves of its
-    parameters being [members, ...]. `seat(state, company, tables, seats, key) -> Seating`: who
-    meets whom in the next games, if not drawn by the task's weights. `after_rollout(state, traj,
-    key) -> LearnerState`: what follows when a rollout has been learned from.
+    Optional members: `members`, the number of policies it trains in parallel, with parameters
+    [members, ...]; `seat(state, pairing, tables, seats, key) -> Seating`, to choose the next
+    seating instead of sampling it by the task's weights; `after_rollout(state, traj, key) ->
+    LearnerState`, called after all gradient steps on a rollout.
     """
 
     @property
@@ -132,22 +175,28 @@ class Learner(Protocol):
 
     def init(self, key: Key) -> LearnerState: ...
 
+    def groups(self, params: Params) -> ParameterGroups:
+        """The roles of the parameters, for methods that treat them differently."""
+        ...
+
     def begin_task(self, state: LearnerState) -> LearnerState:
-        """Restart schedules, and whatever else does not outlive a task."""
+        """Restart schedules and reset whatever else belongs to one task."""
         ...
 
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Data, Index]:
-        """Turn experience into data and [num_batches, ...] indices, so that epochs copy nothing."""
+        """Turn a rollout into data and indices [num_batches, ...], so that epochs copy nothing."""
         ...
 
-    def take(self, data: Data, index: Index) -> Batch: ...
+    def take(self, data: Data, index: Index) -> Batch:
+        """The minibatch that `index`, one row of the indices, selects from `data`."""
+        ...
 
     def standalone(self, batch: Batch) -> Batch:
-        """The batch in a form that can be kept and mixed with other tasks': leaves [samples, ...].
+        """The batch in a form that can be stored and mixed with other tasks: leaves [samples, ...].
 
-        What methods see is in this form; `loss` and `outputs` accept both.
+        Methods get batches in this form; `loss` and `outputs` accept both forms.
         """
         ...
 
@@ -156,83 +205,85 @@ class Learner(Protocol):
     ) -> tuple[Array, Metrics]: ...
 
     def rehearse(self, params: Params, batch: Batch) -> tuple[Array, Metrics]:
-        """The loss on samples of earlier tasks; `loss` may be about what the learner does now."""
+        """The loss on replayed samples of earlier tasks; `loss` may only suit fresh samples."""
         ...
 
     def outputs(self, params: Params, batch: Batch) -> Outputs: ...
 
     def diagnose(self, params: Params, batch: Batch) -> Metrics:
-        """What to log once per update beside the loss: the health of the network."""
+        """Extra metrics, computed once per update, such as the share of dormant units."""
         ...
 
     def apply_gradients(self, state: LearnerState, grads: Params) -> LearnerState: ...
 
-    def after_update(self, state: LearnerState, index: Index, metrics: Metrics) -> LearnerState: ...
+    def after_update(self, state: LearnerState, index: Index, metrics: Metrics) -> LearnerState:
+        """Called after every gradient step."""
+        ...
 
 
 @dataclass(frozen=True)
 class ContinualMethod:
-    """How a learner is kept from forgetting. Every default does nothing: that is fine-tuning.
+    """A continual-learning method. All default hooks do nothing, which is fine-tuning.
 
-    A method is one small file that overrides the hooks it needs, a frozen dataclass of its
-    settings; what it remembers is `Memory`, a pytree of its own.
+    A method is a frozen dataclass of settings that overrides the hooks it needs. Its state, the
+    argument `mem` of the hooks, is a pytree.
     """
 
-    # Parts of a task's budget, by name; `end_phase` is called after each.
+    # Phases of a task and their shares of its updates; `end_phase` is called after each.
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 1.0),)
 
     def check(self, learner: Learner, repetitions: int) -> None:
-        """Raise a ValueError of one line where method and learner do not fit; before training."""
+        """Raise a one-line ValueError if the method cannot be used; called before training."""
 
-    def wrap_policy(self, policy: Policy) -> Policy:
-        """Change how the learner acts, while learning and when evaluated."""
-        return policy
+    def start(self, learner: Learner, params: Params, batch: Batch) -> MethodState:
+        """Create the method's state. Override this instead of `init` to use `learner.groups`."""
+        return self.init(params, batch)
 
-    def init(self, params: Params, batch: Batch) -> Memory:
-        """Make the memory. `batch` shows the shapes of what `observe` and `end_phase` get."""
+    def init(self, params: Params, batch: Batch) -> MethodState:
+        """Create the method's state. `batch` has the shapes that `observe` and `end_phase` get."""
         return ()
 
     def loss(
-        self, mem: Memory, base: LossOf, params: Params, learner: Learner, key: Key
+        self, mem: MethodState, base: LossOf, params: Params, learner: Learner, key: Key
     ) -> tuple[Array, Metrics]:
-        """Edit the loss: `base(params)` is the learner's own on the current batch."""
+        """Edit the loss: `base(params)` is the learner's loss on the current minibatch."""
         return base(params)
 
     def edit_grads(
-        self, mem: Memory, grads: Params, params: Params, loss_on: LossOn, key: Key
+        self, mem: MethodState, grads: Params, params: Params, loss_on: LossOn, key: Key
     ) -> Params:
-        """Edit the gradient: `loss_on(params, batch)` is the loss on kept samples."""
+        """Edit the gradient: `loss_on(params, batch)` is the learner's loss on replayed samples."""
         return grads
 
     def after_update(
-        self, mem: Memory, old: Params, new: Params, grads: Params
-    ) -> tuple[Memory, Params]:
+        self, mem: MethodState, old: Params, new: Params, grads: Params
+    ) -> tuple[MethodState, Params]:
         """Edit the parameters after the optimiser's step from `old` to `new`."""
         return mem, new
 
-    def observe(self, mem: Memory, batch: Batch, key: Key) -> Memory:
-        """See one batch of every rollout, after it was learned from."""
+    def observe(self, mem: MethodState, batch: Batch, key: Key) -> MethodState:
+        """See one minibatch of every rollout, after the gradient steps on it."""
         return mem
 
     def end_phase(
         self,
-        mem: Memory,
+        mem: MethodState,
         phase: str,
         state: LearnerState,
         learner: Learner,
         batch: Batch,
         key: Key,
-    ) -> tuple[Memory, LearnerState]:
-        """A phase ended. `batch` is fresh experience of the task, not learned from."""
+    ) -> tuple[MethodState, LearnerState]:
+        """A phase has ended. `batch` holds new samples of the task that are not trained on."""
         return mem, state
 
-    def acting_params(self, mem: Memory, params: Params, task_id: Array) -> Params:
-        """The parameters to act with on `task_id` when evaluated."""
+    def acting_params(self, mem: MethodState, params: Params, task_id: Array) -> Params:
+        """The parameters to act with when task `task_id` is evaluated."""
         return params
 
 
 class LearnerSettings(Protocol):
-    """A registered learner: a frozen dataclass of settings that builds it."""
+    """A registered learner: a frozen dataclass of settings that builds the learner."""
 
     def build(
         self,
@@ -243,16 +294,16 @@ class LearnerSettings(Protocol):
         changing_inputs: int | None = None,
         critic_ids: int = 0,
     ) -> Learner:
-        """`changing_inputs`: at most so many entries of an observation change within one task.
+        """`changing_inputs`: upper bound on the observation entries that change within a task.
 
-        `critic_ids`: the critic is told with which of so many it plays, the actor is not.
+        `critic_ids`: number of partner ids; the critic gets the partner's id, the actor does not.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A description: numbers and choices, no loops. The numbers are the paper's."""
+    """The description of an experiment: the paper's numbers and choices, no loops."""
 
     id: str
     summary: str
@@ -266,15 +317,15 @@ class Benchmark:
     eval_every: int  # updates between evaluations
     eval_episodes: int
     learner: str
-    # Who can be met on the seats that are not the learner's; nobody: it has them all. `seats` are
-    # the learner's: numbers from 0, or `random` for each that is drawn for every game.
+    # Partners for the seats that are not the learner's; without any, the learner has every seat.
+    # `seats` are the learner's: numbers from 0, or `random` once per sampled seat.
     cast: Cast = field(default_factory=Cast)
     seats: tuple[str, ...] = ("random",)
-    # What its reports and tables show: names of `brigade list measures`.
+    # The measures its reports and tables show (`brigade list measures`).
     measures: tuple[str, ...] = CONTINUAL_MEASURES
-    # Named sets of settings that differ from the paper's, in the form of a config file.
+    # Named settings that differ from the paper's, in the form of a config file.
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # How the environment can be varied: a frozen dataclass of settings (`--env.*` on the command
-    # line), and what makes the benchmark with other ones.
+    # Settings of the environment, a frozen dataclass (`--env.*` on the command line), and the
+    # function that builds the benchmark from other settings.
     settings: Any = None
     configure: Callable[[Any], Benchmark] | None = None

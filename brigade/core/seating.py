@@ -1,8 +1,8 @@
-"""Who plays is data: seatings, the people met in a task, and the parameters everybody acts with.
+"""Who plays, as data: seatings, the partners of a task, and the parameters of all policies.
 
-A *table* is a block of environments with the same people. On each of its seats sits the learner or
-somebody of the *cast*: partners, policies that are not being trained. Seatings and parameters are
-arguments of compiled programs, so meeting somebody else compiles nothing.
+A *table* is a block of environments with the same policies on the same seats. A seat belongs to the
+learner or to a member of the *cast*: the partners, policies that are not being trained. Seatings
+and parameters are arguments of the compiled programs, so changing partners recompiles nothing.
 """
 
 from __future__ import annotations
@@ -22,82 +22,82 @@ Params: TypeAlias = Any
 
 
 class Seating(struct.PyTreeNode):
-    """Who sits where."""
+    """Which policy plays on which seat of which table."""
 
-    member: Array  # [tables, seats] int32: which of the learner's members, or who of the cast
-    own: Array  # [tables, seats] bool: the seats of the learner, whose moves it learns from
+    member: Array  # [tables, seats] int32: index of the learner's member, or in the cast
+    own: Array  # [tables, seats] bool: the learner's seats, which it learns from
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Tables and seats."""
+        """(tables, seats)."""
         tables, seats = self.own.shape[-2:]
         return tables, seats
 
 
 class Acting(struct.PyTreeNode):
-    """What everybody at the tables acts with."""
+    """The parameters of all policies at the tables, and the seating."""
 
     learner: Params
     cast: tuple[Params, ...] = ()  # per group of the cast, leaves [members, ...]
     seating: Seating | None = None  # None: the learner has every seat
 
 
-class Company(struct.PyTreeNode):
-    """Whom a learner meets in a task, and where it sits."""
+class Pairing(struct.PyTreeNode):
+    """The partners of a task, and the seats the learner can have."""
 
-    weights: Array  # [cast] f32: how often each of the cast is met
-    arrangements: Array  # [choices, own seats] int32: seats of the learner, each choice as likely
+    weights: Array  # [cast] f32: relative frequency of each partner
+    arrangements: Array  # [choices, own seats] int32: the learner's seats, equally likely
     evaluation: Seating  # leaves [partners, arrangements, seats]: the tables of an evaluation
 
-    def draw(self, key: Array, tables: int, seats: int) -> Seating:
-        """People for every table: partners by weight, spread as evenly as their weights allow."""
-        who_key, where_key = jax.random.split(key)
+    def sample(self, key: Array, tables: int, seats: int) -> Seating:
+        """Sample seats and partners for every table, as evenly over the tables as possible."""
+        partner_key, seat_key = jax.random.split(key)
         choices, own_seats = self.arrangements.shape
-        first_key, where_key = jax.random.split(where_key)
+        first_key, seat_key = jax.random.split(seat_key)
         first = jax.random.randint(first_key, (), 0, choices)
-        choice = jax.random.permutation(where_key, (first + jnp.arange(tables)) % choices)
-        mine = self.arrangements[choice]  # [tables, own seats]
-        own = (mine[:, :, None] == jnp.arange(seats)).any(1)
-        partners = spread(who_key, self.weights, tables * (seats - own_seats))
-        # Partners take the seats that are left, in order.
+        choice = jax.random.permutation(seat_key, (first + jnp.arange(tables)) % choices)
+        own_numbers = self.arrangements[choice]  # [tables, own seats]
+        own = (own_numbers[:, :, None] == jnp.arange(seats)).any(1)
+        partners = evenly_sampled(partner_key, self.weights, tables * (seats - own_seats))
+        # Partners fill the remaining seats in order.
         place = jnp.cumsum(~own, axis=1) - 1 + jnp.arange(tables)[:, None] * (seats - own_seats)
         member = jnp.where(own, 0, jnp.take(partners, place, mode="clip"))
         return Seating(member.astype(jnp.int32), own)
 
 
-def spread(key: Array, weights: Array, number: int) -> Array:
-    """`number` places in proportion to `weights`, as even as can be, in random order."""
+def evenly_sampled(key: Array, weights: Array, number: int) -> Array:
+    """Sample `number` indices by `weights` with low variance (systematic sampling), shuffled."""
     if number == 0:
         return jnp.zeros(1, jnp.int32)
     offset_key, order_key = jax.random.split(key)
-    marks = (jnp.arange(number) + jax.random.uniform(offset_key)) / number
-    marks = jnp.minimum(marks, 1.0 - 1e-6)  # rounding may not reach past the last weight
-    ends = jnp.cumsum(weights)
-    ends = ends / ends[-1]
-    drawn = jnp.searchsorted(ends, marks, side="right").clip(0, len(weights) - 1)
-    return jax.random.permutation(order_key, drawn).astype(jnp.int32)
+    quantiles = (jnp.arange(number) + jax.random.uniform(offset_key)) / number
+    quantiles = jnp.minimum(quantiles, 1.0 - 1e-6)  # rounding must not go past the last weight
+    cumulative = jnp.cumsum(weights)
+    cumulative = cumulative / cumulative[-1]
+    sampled = jnp.searchsorted(cumulative, quantiles, side="right").clip(0, len(weights) - 1)
+    return jax.random.permutation(order_key, sampled).astype(jnp.int32)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Partners of one architecture: one batched call serves them all."""
+    """Partners with the same architecture, which act in one batched call."""
 
     policy: Any  # a Policy
     size: int = 1
     greedy: bool = False  # take the argmax instead of sampling
-    balanced: bool = False  # every member has equally many places: nothing need be gathered
+    balanced: bool = False  # all members have equally many seats: no parameters are gathered
 
     def __post_init__(self) -> None:
         if self.greedy and getattr(self.policy, "always_samples", False):
             raise ValueError(
-                f"{type(self.policy).__name__} always samples: it has no greedy actions, so leave "
-                "--greedy-partners or --greedy out"
+                f"{type(self.policy).__name__} always samples and has no greedy action; "
+                "leave out --greedy-partners or --greedy"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Cast:
-    """Partners that can be met, numbered through the groups."""
+    """The pool of partners, numbered across the groups."""
 
     groups: tuple[Group, ...] = ()
     params: tuple[Params, ...] = ()  # per group, leaves [size, ...]
@@ -105,66 +105,67 @@ class Cast:
 
     def __post_init__(self) -> None:
         if len(self.groups) != len(self.params) or len(self.names) != self.size:
-            raise ValueError("a cast has parameters for every group and a name for every member")
+            raise ValueError("a cast needs parameters for every group and a name for every member")
         if len(set(self.names)) < len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise ValueError(f"two partners are called {twice}; give each a name of its own")
+            raise ValueError(f"two partners are called {twice}; give each its own name")
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """The number of partners."""
         return sum(group.size for group in self.groups)
 
     def __add__(self, other: Cast) -> Cast:
-        """Both casts."""
+        """The members of both casts."""
         return Cast(
             self.groups + other.groups, self.params + other.params, self.names + other.names
         )
 
 
 def arrangements(seats: Sequence[str], num_agents: int) -> tuple[tuple[int, ...], ...]:
-    """The learner's seats from words: numbers from 0, or `random` for each that is drawn."""
+    """All choices of the learner's seats, from numbers or from `random` once per sampled seat."""
     if not 1 <= len(seats) <= num_agents:
-        raise ValueError(f"seats are {' '.join(seats) or 'none'}; name 1 to {num_agents} of them")
+        raise ValueError(f"seats are {' '.join(seats) or 'none'}; give 1 to {num_agents} of them")
     if all(seat == "random" for seat in seats):
         return tuple(combinations(range(num_agents), len(seats)))
     known = {str(number): number for number in range(num_agents)}
     if len(set(seats)) < len(seats) or not set(seats) <= known.keys():
         raise ValueError(
-            f"seats are {' '.join(seats)}, but this game has seats 0 to {num_agents - 1}; name "
-            "each once, or random for every seat that is drawn"
+            f"seats are {' '.join(seats)}, but this game has seats 0 to {num_agents - 1}; give "
+            "different numbers, or only random, once per seat"
         )
     return (tuple(sorted(known[seat] for seat in seats)),)
 
 
-def company(
+def pairings(
     cast: Cast,
-    met: Sequence[Sequence[str]],
+    partners: Sequence[Sequence[str]],
     choices: Sequence[Sequence[int]],
     num_agents: int,
-) -> Company:
-    """The people of every task, leaves [tasks, ...]: `met` are their names, `choices` the seats.
+) -> Pairing:
+    """The pairings of all tasks, leaves [tasks, ...].
 
-    Evaluations meet every partner of a task in every arrangement; with several partners at a
-    table, the seats that are left go to one and the same.
+    `partners` has the names of each task's partners, `choices` the seats the learner can have.
+    Evaluations play every partner of a task with every choice of seats; one partner then fills all
+    other seats of its table.
     """
-    numbers = [[cast.names.index(name) for name in names] for names in met]
+    numbers = [[cast.names.index(name) for name in names] for names in partners]
     if len({len(names) for names in numbers}) > 1:
-        raise ValueError("every task of a stream has to name equally many partners")
-    weights = np.zeros((len(met), cast.size), np.float32)
-    for task, places in enumerate(numbers):
-        weights[task, places] = 1.0
+        raise ValueError("every task of a stream must name equally many partners")
+    weights = np.zeros((len(partners), cast.size), np.float32)
+    for task, indices in enumerate(numbers):
+        weights[task, indices] = 1.0
     own = np.zeros((len(choices), num_agents), bool)
     for row, seats in enumerate(choices):
         own[row, list(seats)] = True
     partner = np.asarray(numbers, np.int32)[:, :, None, None]  # [tasks, partners, 1, 1]
     member = np.where(own, 0, partner).astype(np.int32)
-    everywhere = np.broadcast_to(own, member.shape)
-    table = np.broadcast_to(
-        np.asarray(choices, np.int32), (len(met), len(choices), len(choices[0]))
+    own_everywhere = np.broadcast_to(own, member.shape)
+    seats_of_task = np.broadcast_to(
+        np.asarray(choices, np.int32), (len(partners), len(choices), len(choices[0]))
     )
-    return Company(
+    return Pairing(
         jnp.asarray(weights),
-        jnp.asarray(table),
-        Seating(jnp.asarray(member), jnp.asarray(everywhere)),
+        jnp.asarray(seats_of_task),
+        Seating(jnp.asarray(member), jnp.asarray(own_everywhere)),
     )

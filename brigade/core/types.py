@@ -1,115 +1,148 @@
-"""The data that flows between the parts of Brigade.
+"""The data that flows between the parts of Brigade, all of it pytrees of arrays.
 
-Everything here is a pytree of arrays. `seats` counts the places at the table, `T` the steps of
-a rollout, `B` the environments that run side by side.
+In shapes, `seats` is the number of seats, `T` the timesteps of a rollout and `B` the number of
+parallel environments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core.seating import Company, Seating
+from brigade.core.seating import Pairing, Seating
 
 Array = jax.Array
 Key = jax.Array
 Metrics = dict[str, Array]
-# Opaque to everyone but their owner.
+# Opaque: only the part that creates one knows what is in it.
 Params: TypeAlias = Any
 Carry: TypeAlias = Any
 State: TypeAlias = Any
-Task: TypeAlias = Any
 Data: TypeAlias = Any
 Batch: TypeAlias = Any
 Index: TypeAlias = Any
-Memory: TypeAlias = Any
+MethodState: TypeAlias = Any
 SourceState: TypeAlias = Any
 
 
+class Task(Protocol):
+    """One task, as data: a `flax.struct.PyTreeNode` with the arrays its environment needs."""
+
+    @property
+    def id(self) -> Array:
+        """[] int32: index in the sequence, for heads and one-hots; `TaskSequence` sets it."""
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields changed, as for any PyTreeNode."""
+
+
 class View(struct.PyTreeNode):
-    """What the seats see at one moment. Leaves [seats, ...], more axes in front when batched."""
+    """What the seats observe at one timestep: leaves [seats, ...], with batch axes in front."""
 
     obs: Array  # [seats, *observation]
-    avail: Array  # [seats, num_actions] bool
-    prev_action: Array  # [seats] int32, -1 before the first move
+    avail: Array  # [seats, num_actions] bool: available actions
+    prev_action: Array  # [seats] int32, -1 at the first timestep; as `action` if continuous
     prev_reward: Array  # [seats] f32
-    first: Array  # [seats] bool: memory restarts here
-    active: Array  # [seats] bool: this seat moves now
-    task_id: Array  # [seats] int32: which task this is, for heads and one-hots
-    state: Any = None  # privileged: what central critics and scripts may see beside it
+    first: Array  # [seats] bool: first timestep of an episode; resets recurrent states
+    active: Array  # [seats] bool: False if the seat's action has no effect
+    task_id: Array  # [seats] int32: the task's id, for heads and one-hots
+    state: Any = None  # privileged: the game's state, or an Everyone for the critic
 
 
 class Everyone(struct.PyTreeNode):
-    """What a critic is shown beside the view of a seat (`View.state`)."""
+    """Extra input of a critic (in `View.state`): all observations, or the partner's id."""
 
-    obs: Any  # [..., all seats, *observation]; None where it sees no more than the seat does
-    seat: Array  # [..., seats] int32: which seat this is; without `obs`, whom it plays with
+    obs: Any  # [..., all seats, *observation]; None for a critic that gets a partner id instead
+    seat: Array  # [..., seats] int32: index of the seat; without `obs`, the id of its partner
 
 
 class TimeStep(struct.PyTreeNode):
-    """What an environment answers to one joint action."""
+    """What an environment returns for one joint action."""
 
     view: View
     reward: Array  # [seats] f32
-    terminated: Array  # [] bool: the game is over
-    truncated: Array  # [] bool: the time limit cut it
+    terminated: Array  # [] bool: the episode is over
+    truncated: Array  # [] bool: the time limit ended the episode
     info: dict[str, Array]  # fixed keys per environment, among them `score`
 
 
 class Trajectory(struct.PyTreeNode):
-    """A rollout, as the learner's seats saw it: moves of partners are not in it.
+    """A rollout of the learner's seats; partners' actions are not in it.
 
-    Leaves [T, B, ...]; the last ones are [B, ...]. `seats` counts the learner's.
+    Leaves are [T, B, ...], those of `last_view` and `last` [B, ...]. `seats` are the learner's.
     """
 
     view: View
-    action: Array  # [T, B, seats] int32
+    action: Array  # [T, B, seats] int32, or [T, B, seats, num_actions] f32 if continuous
     reward: Array  # [T, B, seats] f32
     terminated: Array  # [T, B] bool
     truncated: Array  # [T, B] bool
-    valid: Array  # [T, B] bool: False where a finished game was put away instead of played
-    info: dict[str, Array]  # of all seats of the game
-    extras: dict[str, Any]  # what the policy returned beside the action
-    last_view: Any  # View one step past the end: the value there bootstraps the last advantages
+    valid: Array  # [T, B] bool: False for a slot without a step, after a truncation
+    info: dict[str, Array]  # the environment's, for all seats
+    extras: dict[str, Any]  # what the policy recorded with the actions
+    last_view: Any  # the View after the last step; its value bootstraps the advantages
     last: dict[str, Array]  # the policy's extras there
-    seating: Seating | None = None  # who sat where; None where the learner had every seat
-    seat: Array | None = None  # [B, seats] int32: the learner's; None where it had every seat
+    seating: Seating | None = None  # None: the learner has every seat
+    seat: Array | None = None  # [B, seats] int32: the learner's seats; None: it has every seat
 
 
 class Memories(NamedTuple):
-    """What everybody at the tables remembers."""
+    """Recurrent states of all policies at the tables."""
 
     learner: Carry
-    cast: tuple[Carry, ...]  # per group
+    cast: tuple[Carry, ...]  # per group of partners
 
 
 class Outputs(NamedTuple):
-    """What a network says of a batch: importance weights and distillation need no more."""
+    """Outputs of a network on a batch, which is all that importance and distillation need."""
 
-    logits: Array  # [..., num_actions]
+    logits: Array  # [..., num_actions]; Gaussian: means and log standard deviations
     value: Array | None  # [...]
 
 
+Path: TypeAlias = tuple[str, ...]  # to a leaf of a tree of parameters
+
+
+class HiddenLayer(NamedTuple):
+    """Paths to the parameters of a fully connected hidden layer."""
+
+    kernel: Path  # incoming weights [inputs, units]
+    feeds: tuple[Path, ...]  # kernels whose first rows are the layer's outgoing weights
+    fresh: tuple[tuple[Path, float], ...] = ()  # other parameters [units], with initial values
+
+
+class ParameterGroups(NamedTuple):
+    """The roles of a network's parameters, as names of entries of the outermost dict.
+
+    Entries in no group belong to the policy's trunk, or to a trunk it shares with the critic.
+    """
+
+    critic: tuple[str, ...] = ()  # the critic's parameters; its head is also in `heads`
+    heads: tuple[str, ...] = ()  # the last layers
+    exploration: tuple[str, ...] = ()  # standard deviations of continuous actions
+    layers: tuple[HiddenLayer, ...] = ()  # hidden layers whose outgoing weights are known
+
+
 class LearnerState(struct.PyTreeNode):
-    """What a learner changes while it learns."""
+    """The state of a learner."""
 
     params: Params
     opt_state: Any
-    updates: Array  # int32: rollouts learned from since the task began
-    aux: Any = None  # replay, target networks
+    updates: Array  # int32: rollouts learned from in this task
+    aux: Any = None  # whatever else a learner keeps: target networks, a generator's state
 
 
 class TaskSequence(struct.PyTreeNode):
-    """Tasks in the order they are met, as data: one compiled program serves them all."""
+    """Tasks in training order, as data: one compiled program serves them all."""
 
     tasks: Task  # leaves [num_tasks, ...]
     names: tuple[str, ...] = struct.field(pytree_node=False)
     steps: int = struct.field(pytree_node=False)  # environment steps per task
-    # Names of the partners met in each task; empty where everybody of the cast is.
+    # Names of each task's partners; empty: every task has the whole cast.
     partners: tuple[tuple[str, ...], ...] = struct.field(pytree_node=False, default=())
 
     @classmethod
@@ -121,15 +154,17 @@ class TaskSequence(struct.PyTreeNode):
         ids: Sequence[int] | None = None,
         partners: Sequence[Sequence[str]] = (),
     ) -> TaskSequence:
-        """Stack `tasks`. Their `id` becomes their place, or `ids` where a task comes back."""
+        """Stack `tasks`. The `id` of a task is its index, or taken from `ids` if tasks recur."""
         if not tasks or len(tasks) != len(names):
-            raise ValueError(f"{len(tasks)} tasks with {len(names)} names: give one name per task")
+            raise ValueError(f"{len(tasks)} tasks with {len(names)} names; give one name per task")
         if partners and len(partners) != len(tasks):
-            raise ValueError(f"{len(tasks)} tasks with partners for {len(partners)}: name all")
+            raise ValueError(
+                f"{len(tasks)} tasks with partners for {len(partners)}; name partners for each task"
+            )
         numbers = jnp.asarray(range(len(tasks)) if ids is None else ids, jnp.int32)
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
-        met = tuple(tuple(each) for each in partners)
-        return cls(stacked.replace(id=numbers), tuple(names), steps, met)
+        named = tuple(tuple(each) for each in partners)
+        return cls(stacked.replace(id=numbers), tuple(names), steps, named)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -139,7 +174,7 @@ class TaskSequence(struct.PyTreeNode):
 
 
 class Round(struct.PyTreeNode):
-    """A task and who is met in it; leaves [seeds, num_tasks, ...] when stacked."""
+    """A task and its partners; leaves [seeds, num_tasks, ...] when stacked."""
 
     task: Task
-    company: Company | None = None
+    pairing: Pairing | None = None

@@ -1,1 +1,1 @@
-"""Environments: one folder each, with rules, observations, tasks, pictures and the protocol."""
+"""Environments, one folder each: rules, observations, tasks, rendering and the protocol."""

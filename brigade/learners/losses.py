@@ -1,4 +1,4 @@
-"""The pieces of policy optimisation: plain functions of arrays."""
+"""Rewards, advantages and losses of PPO, as plain functions of arrays."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TINY = 1e-8
 
 
 def total_reward(traj: Trajectory, shaping: Array, share: bool) -> Array:
-    """[T, B, seats]: the game's reward plus what is left of the shaping.
+    """[T, B, seats]: the environment's reward plus `shaping` times the shaped reward.
 
-    Shared, every seat earns what all seats of the game did, partners too.
+    With `share`, every seat gets the sum of the shaped rewards of all seats, partners included.
     """
     if "shaped_reward" not in traj.info:
         return traj.reward
@@ -28,63 +28,63 @@ def total_reward(traj: Trajectory, shaping: Array, share: bool) -> Array:
 def generalised_advantage(
     reward: Array,
     value: Array,
-    worthless_after: Array,
-    cut_after: Array,
+    terminal: Array,
+    episode_end: Array,
     gamma: float,
     gae_lambda: float,
 ) -> Array:
     """GAE over axis 0. `value` has one entry more than `reward`: [T + 1, B, seats].
 
-    `worthless_after` [T, B]: nothing of value follows. `cut_after` [T, B]: the next step belongs to
-    another episode, so advantages do not flow back over it.
+    `terminal` [T, B]: the value after this step is 0. `episode_end` [T, B]: the next step is of
+    another episode, so advantages are not propagated back from it.
     """
-    follows = 1.0 - worthless_after[..., None].astype(reward.dtype)
-    flows = 1.0 - cut_after[..., None].astype(reward.dtype)
-    delta = reward + gamma * follows * value[1:] - value[:-1]
+    bootstraps = 1.0 - terminal[..., None].astype(reward.dtype)
+    continues = 1.0 - episode_end[..., None].astype(reward.dtype)
+    delta = reward + gamma * bootstraps * value[1:] - value[:-1]
 
     def backwards(advantage: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        delta, flows = step
-        advantage = delta + gamma * gae_lambda * flows * advantage
+        delta, continues = step
+        advantage = delta + gamma * gae_lambda * continues * advantage
         return advantage, advantage
 
-    return jax.lax.scan(backwards, jnp.zeros_like(delta[0]), (delta, flows), reverse=True)[1]
+    return jax.lax.scan(backwards, jnp.zeros_like(delta[0]), (delta, continues), reverse=True)[1]
 
 
 def clipped_surrogate(
     new_log_prob: Array, old_log_prob: Array, advantage: Array, clip: float
 ) -> Array:
-    """The pessimistic of the plain and the clipped policy gain, per sample."""
+    """PPO's objective per sample: the smaller of the plain and the clipped surrogate."""
     ratio = jnp.exp(new_log_prob - old_log_prob)
     return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage)
 
 
 def clipped_value_loss(value: Array, old_value: Array, target: Array, clip: float | None) -> Array:
-    """Half the larger of the squared errors with and without a clipped step, per sample."""
+    """Half the larger squared error of the value and the clipped value, per sample."""
     plain = jnp.square(value - target)
     if clip is None:
         return 0.5 * plain
-    near = old_value + jnp.clip(value - old_value, -clip, clip)
-    return 0.5 * jnp.maximum(plain, jnp.square(near - target))
+    clipped = old_value + jnp.clip(value - old_value, -clip, clip)
+    return 0.5 * jnp.maximum(plain, jnp.square(clipped - target))
 
 
 def weighted_mean(values: Array, weight: Array) -> Array:
-    """Mean over the entries that count; 0 when none does."""
+    """Mean over the entries with weight 1; 0 if there are none."""
     return jnp.sum(values * weight) / jnp.maximum(jnp.sum(weight), 1.0)
 
 
 def normalise(values: Array, weight: Array) -> Array:
-    """Mean 0 and deviation 1 over the entries that count."""
+    """Shift and scale to mean 0 and standard deviation 1 over the entries with weight 1."""
     centred = values - weighted_mean(values, weight)
     return centred / (jnp.sqrt(weighted_mean(jnp.square(centred), weight)) + TINY)
 
 
 def shuffled_minibatches(key: Key, samples: int, epochs: int, minibatches: int) -> Array:
-    """[epochs * minibatches, samples / minibatches]: every sample once per epoch."""
+    """Indices [epochs * minibatches, samples / minibatches], with every sample once per epoch."""
     if samples % minibatches:
         raise ValueError(
             f"{samples} samples do not divide into {minibatches} minibatches; "
-            f"change num_envs or minibatches so that they do"
+            f"change num_envs or minibatches"
         )
-    # One sort by random numbers per epoch: `jax.random.permutation` sorts at least twice.
+    # One sort per epoch; `jax.random.permutation` sorts at least twice.
     order = jnp.argsort(jax.random.bits(key, (epochs, samples)), axis=-1)
     return order.reshape(epochs * minibatches, -1)

@@ -1,6 +1,6 @@
-"""Proximal policy optimisation with parameters shared between the seats.
+"""Proximal policy optimisation (PPO), with parameters shared by the seats.
 
-The losses are in `losses`; the class only says which batches follow from a rollout.
+This module turns rollouts into minibatches; the losses are in `losses`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from brigade.core import (
     LearnerState,
     Metrics,
     Outputs,
+    ParameterGroups,
     Trajectory,
     View,
 )
@@ -36,7 +37,7 @@ from brigade.learners.losses import (
     weighted_mean,
 )
 from brigade.nets import ActorCritic, ActorCriticPolicy, ChangingInputs, Joint
-from brigade.nets.dormant import dormant_share, watched_units
+from brigade.nets.dormant import dormant_share, recorded_activations
 from brigade.nets.encoders import FAST_MULTIPLE
 from brigade.nets.policy import joint_view
 
@@ -45,45 +46,45 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """The algorithm. Defaults are the MEAL paper's, appendix B."""
+    """Settings of PPO. Defaults are those of the MEAL paper, appendix B."""
 
     learning_rate: float = 1e-3
-    """Adam's step size at the beginning of every task."""
+    """Adam's learning rate at the start of every task."""
     final_learning_rate: float = 1e-4
-    """Step size at the end of every task, reached linearly."""
+    """Learning rate at the end of every task; the decay is linear."""
     adam_eps: float = 1e-5
-    """Added to Adam's denominator."""
+    """Adam's epsilon."""
     max_grad_norm: float = 1.0
-    """Longer gradients are shortened to this."""
+    """Gradients are clipped to this global norm."""
     epochs: int = 8
-    """How often every sample of a rollout is learned from."""
+    """Passes over the samples of a rollout."""
     minibatches: int = 16
-    """Parts a rollout's samples are divided into; they must divide evenly."""
+    """Minibatches per epoch; their number must divide the samples of a rollout."""
     gamma: float = 0.99
-    """Discount per step."""
+    """Discount factor."""
     gae_lambda: float = 0.95
-    """How far advantages look ahead: 0 one step, 1 to the end."""
+    """Lambda of generalised advantage estimation (GAE)."""
     clip: float = 0.2
-    """How far an action's probability ratio may usefully leave 1."""
+    """Clipping range of the probability ratio around 1."""
     value_clip: float | None = 0.2
-    """How far a value may usefully move per rollout; None for no limit."""
+    """Clipping range of the value around its old estimate; None for no clipping."""
     entropy_coef: float = 0.01
-    """Weight of the reward for undecided policies."""
+    """Weight of the entropy bonus."""
     value_coef: float = 0.5
-    """Weight of the critic's loss."""
+    """Weight of the value loss."""
     normalise_advantage: bool = True
-    """Scale the advantages of a minibatch to mean 0 and deviation 1."""
+    """Normalise the advantages of a minibatch to mean 0 and standard deviation 1."""
     time_limit: Literal["bootstrap", "terminal"] = "bootstrap"
-    """At the time limit keep the value of what would have followed, or drop it as releases do."""
+    """At the time limit: bootstrap from the value, or treat it as terminal like MEAL's release."""
     shaping_steps: float | None = 2.5e6
-    """Shaped rewards fade to nothing over this many steps of a task; None keeps them."""
+    """Steps of a task over which shaped rewards decay linearly to 0; None for no decay."""
     share_shaping: bool = True
-    """Every seat earns the shaping of all seats, as in the paper."""
+    """Every seat gets the sum of the shaped rewards of all seats, as in the paper."""
     sequence_length: int | None = None
-    """Timesteps that gradients of a recurrent policy flow back; it must divide num_steps. None is
-    the divisor nearest to 50."""
+    """Timesteps of backpropagation through time in recurrent policies; it must divide num_steps.
+    None is the divisor nearest to 50."""
     reset_optimizer: bool = False
-    """Forget Adam's moments at task boundaries, as the MEAL release does."""
+    """Reset Adam's moments at the start of every task, as the MEAL release does."""
 
     def __post_init__(self) -> None:
         at_least("epochs", self.epochs, 1)
@@ -103,31 +104,31 @@ class PPOConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The network: the knobs of the MEAL paper's appendix B.1."""
+    """Settings of the network, those of the MEAL paper's appendix B.1."""
 
     encoder: Literal["mlp", "cnn"] = "mlp"
-    """What reads the observation."""
+    """Type of the trunk."""
     hidden: tuple[int, ...] = (128, 128)
     """Sizes of the fully connected layers."""
     activation: Literal["relu", "tanh"] = "relu"
-    """Between layers."""
+    """Activation function of the hidden layers."""
     layer_norm: bool = True
     """Layer norm in every hidden layer, before the activation."""
     norm_last: bool = False
-    """Layer norm after the activation, as in the MEAL release."""
+    """Layer norm after the activation instead of before it, as in the MEAL release."""
     shared_trunk: bool = False
-    """One trunk for actor and critic instead of one each."""
+    """One trunk for actor and critic instead of two."""
     multi_head: bool = True
-    """One output head per task instead of one for all."""
+    """One head per task instead of one for all tasks."""
     task_one_hot: Literal["none", "heads", "input"] = "heads"
-    """Where the number of the task enters, if at all."""
+    """Where the one-hot of the task id is added: before the heads, at the input, or nowhere."""
     memory: Literal["none", "gru", "lstm"] = "none"
-    """A recurrent core after the trunk, for partially observed games."""
+    """A recurrent core between trunk and heads, for partially observable games."""
     memory_size: int = 128
-    """Units of that core."""
+    """Units of the recurrent core."""
     precision: Precision = "auto"
-    """Of the network's arithmetic; parameters, losses and the optimiser are float32 always. auto is
-    bfloat16 on an accelerator and float32 on a CPU."""
+    """Precision of the hidden layers; parameters, heads, losses and optimiser are always float32.
+    auto is bfloat16 on an accelerator and float32 on a CPU."""
 
     def __post_init__(self) -> None:
         if not self.hidden:
@@ -138,7 +139,7 @@ class NetworkConfig:
 
     @property
     def dtype(self) -> Any:
-        """What `precision` stands for on this machine."""
+        """The type that `precision` means on this machine."""
         low = self.precision == "bfloat16"
         if self.precision == "auto":
             low = jax.default_backend() != "cpu"
@@ -147,72 +148,73 @@ class NetworkConfig:
     def build(
         self, env: Environment, num_tasks: int, central: bool = False, critic_ids: int = 0
     ) -> ActorCritic:
-        """The network itself; `central` for a critic that sees what all seats see.
+        """The network. With `central`, the critic gets the observations of all seats.
 
-        With `critic_ids` the critic is told with which of so many it plays.
+        With `critic_ids`, the number of partner ids, it gets the id of the partner.
         """
         if critic_ids and (central or self.shared_trunk):
             raise ValueError(
-                "critics are told whom they play with; use learner ippo and no shared_trunk"
+                "a critic that gets partner ids cannot be central or share a trunk; "
+                "use learner ippo and no shared_trunk"
             )
         if central and (self.shared_trunk or self.encoder != "mlp"):
             raise ValueError(
-                "a central critic sees more than its actor; use encoder mlp and no shared_trunk"
+                "a central critic needs its own mlp trunk; use encoder mlp and no shared_trunk"
             )
         if self.encoder == "cnn" and len(env.obs_shape) != 3:
             raise ValueError(
-                f"encoder cnn reads pictures [height, width, channels], but observations here are "
+                f"encoder cnn needs observations [height, width, channels], but here they are "
                 f"{list(env.obs_shape)}; use encoder mlp"
             )
-        knobs = {name: value for name, value in vars(self).items() if name != "precision"}
+        settings = {name: value for name, value in vars(self).items() if name != "precision"}
         return ActorCritic(
             env.num_actions,
             num_tasks,
-            **knobs,
+            **settings,
             central_seats=env.num_agents if central else 0,
             critic_ids=critic_ids,
-            continuous=getattr(env, "continuous", False),
+            continuous=env.continuous,
             dtype=self.dtype,
         )
 
 
 class OneTask(struct.PyTreeNode):
-    """What the samples of one rollout share, since they are of one task."""
+    """What all samples of a rollout have in common because they are of one task."""
 
     id: Array
-    columns: Array  # the entries of the observation that change
-    constant: Array  # what the others always are
+    columns: Array  # [kept] int32: indices of the observation entries that change
+    constant: Array  # [*observation]: values of the other entries
 
     def inputs(self, values: Array) -> ChangingInputs:
-        """Observations of which `values` [..., columns] is left."""
+        """Observations whose changing entries are `values` [..., kept]."""
         return ChangingInputs(values, self.columns, self.constant)
 
     def joint_inputs(self, values: Array, seats: int) -> ChangingInputs:
-        """The same of all seats side by side: `values` [..., seats * columns]."""
+        """Concatenated observations of all seats; `values` is [..., seats * kept]."""
         starts = self.constant.size * jnp.arange(seats)[:, None]
         columns = (starts + self.columns).reshape(-1)
         return ChangingInputs(values, columns, jnp.tile(self.constant.reshape(-1), seats))
 
 
 class NetworkInputs(struct.PyTreeNode):
-    """What the network is shown: leaves [samples, ...], or [sequences, T, ...] with a memory."""
+    """The network's inputs: leaves [samples, ...], or [sequences, T, ...] if it is recurrent."""
 
-    obs: Array  # as played; only the columns that change where `task` says which
-    avail: Array  # uint8: which actions are allowed, eight to a byte
+    obs: Array  # with `task`, only the columns that change
+    avail: Array  # uint8: available actions, eight per byte
     task_id: Array
-    joint: Joint | None = None  # for a central critic; put together when a minibatch is taken
+    joint: Joint | None = None  # extra input of the critic; added when a minibatch is taken
     task: OneTask | None = None  # not per sample
-    # For the critic. Where partners have some of the seats: what all seats saw, not per sample but
-    # [timesteps * all seats, ...], and the seat of each sample. In a population: its partner.
+    # For the critic. With partners on some seats: the observations of all seats, not per sample but
+    # [timesteps * all seats, ...], and the seat of each sample. In a population: its partner's id.
     everyone: Array | None = None
     seat: Array | None = None
-    # For a memory: where it restarts, and what it holds before the first timestep [sequences, ...].
+    # For a recurrent core: where its state is reset, and the initial states [sequences, ...].
     first: Array | None = None
     carry: Any = None
 
 
 class Samples(struct.PyTreeNode):
-    """One entry per step, environment and seat: leaves [samples, ...]."""
+    """One entry per timestep, environment and seat: leaves [samples, ...]."""
 
     inputs: Any  # NetworkInputs, or sequences of them
     action: Array
@@ -220,36 +222,40 @@ class Samples(struct.PyTreeNode):
     value: Array
     advantage: Array
     target: Array
-    weight: Array  # f32: 0 for what is not the learner's own move
-    value_weight: Array  # f32: counts moments, too, when a seat of the learner's had no move
+    weight: Array  # f32: 1 where the seat was active, for the policy loss
+    value_weight: Array  # f32: 1 for every step that was played, for the value loss
 
     @property
-    def moments(self) -> int:
-        """Per entry: 1, or the length of a sequence."""
+    def timesteps(self) -> int:
+        """Timesteps per entry: 1, or the length of a sequence."""
         return math.prod(self.weight.shape[1:])
 
 
 @dataclass(frozen=True)
 class PPO:
-    """Clipped policy optimisation on the learner's own seats."""
+    """PPO on the learner's own seats."""
 
     policy: ActorCriticPolicy
     config: PPOConfig
-    updates_per_task: int  # rollouts of one task: where the learning rate reaches its end
-    changing_inputs: int | None = None  # at most so many entries of an observation change in a task
+    updates_per_task: int  # rollouts per task, for the learning rate schedule
+    changing_inputs: int | None = None  # upper bound on observation entries that change in a task
 
     @property
     def seats(self) -> int:
-        """Seats a central critic sees; 0 without one."""
+        """The number of seats a central critic sees; 0 without one."""
         return self.policy.network.central_seats
 
+    def groups(self, params: Any) -> ParameterGroups:
+        """The roles of the parameters, as declared by the network."""
+        return self.policy.network.groups(params)
+
     def init(self, key: Key) -> LearnerState:
-        """Fresh parameters and optimiser."""
+        """Initial parameters and optimiser state."""
         params = self.policy.init(key)
         return LearnerState(params, self._optimizer().init(params), jnp.int32(0))
 
     def begin_task(self, state: LearnerState) -> LearnerState:
-        """Schedules start again; the optimiser's moments go on unless asked otherwise."""
+        """Restart the schedules, and reset the optimiser if `reset_optimizer` is set."""
         if self.config.reset_optimizer:
             state = state.replace(opt_state=self._optimizer().init(state.params))
         return state.replace(updates=jnp.int32(0))
@@ -257,7 +263,7 @@ class PPO:
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Samples, Array]:
-        """Advantages of a rollout, then every sample once per epoch in random minibatches."""
+        """Compute advantages, and shuffle the samples into minibatches for every epoch."""
         inputs = self._inputs_of(traj.view)
         value, log_prob = self._values_and_log_probs(state.params, traj, inputs)
         samples = self._samples(state, traj, log_prob, value)
@@ -266,7 +272,7 @@ class PPO:
         return state.replace(updates=state.updates + 1), flat, index
 
     def per_seat(self, traj: Trajectory) -> Trajectory:
-        """The rollout with rewards from which each seat can learn by itself."""
+        """The rollout with shared shaped rewards summed, so that seats can be separated."""
         if "shaped_reward" not in traj.info or not self.config.share_shaping:
             return traj
         shaped = traj.info["shaped_reward"]
@@ -274,13 +280,13 @@ class PPO:
         return traj.replace(info=traj.info | {"shaped_reward": shared})
 
     def _minibatches(self, key: Key, samples: int) -> Array:
-        """Every sample once per epoch, in random order."""
+        """Indices [epochs * minibatches, ...], with every sample once per epoch."""
         return shuffled_minibatches(key, samples, self.config.epochs, self.config.minibatches)
 
     def _samples(
         self, state: LearnerState, traj: Trajectory, log_prob: Array, value: Array
     ) -> Samples:
-        """All that is learned from beside the inputs: leaves [T, B, seats, ...]."""
+        """The samples without the inputs: leaves [T, B, seats, ...]."""
         cfg = self.config
         shaping = self._shaping_weight(state.updates, traj.valid.size)
         bootstraps = cfg.time_limit == "bootstrap"
@@ -305,7 +311,7 @@ class PPO:
         )
 
     def _inputs_of(self, view: View) -> NetworkInputs:
-        """The views of a rollout as samples, without what never changes in it."""
+        """The views of a rollout as samples, without observation entries that never change."""
         obs, avail, task_id = (
             x.reshape(-1, *x.shape[3:])
             for x in (view.obs, jnp.packbits(view.avail, axis=-1), view.task_id)
@@ -329,8 +335,8 @@ class PPO:
     ) -> tuple[Array, Array]:
         """Values [T + 1, B, seats] and log-probabilities [T, B, seats] of a rollout.
 
-        Some policies have recorded both while they acted. Otherwise they are worked out now, for
-        all steps at once: that is faster than step by step.
+        Recurrent policies record both while acting. Otherwise they are computed here for all steps
+        at once, which is faster than step by step.
         """
         if "value" in traj.extras:
             value, last = traj.extras["value"], traj.last["value"]
@@ -350,7 +356,7 @@ class PPO:
         samples = jnp.arange(len(inputs.task_id))
         if self.policy.network.encoder == "mlp":
             return self._forward(params, self._with_joint(inputs, inputs, samples))
-        # Feature maps of all samples at once would fill the memory of a GPU.
+        # The feature maps of all samples at once would not fit into GPU memory.
         parts = samples.reshape(self.config.minibatches, -1)
         out: Outputs = jax.lax.map(
             lambda index: self._forward(params, self._take_inputs(inputs, index)), parts
@@ -358,7 +364,7 @@ class PPO:
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
 
     def take(self, data: Samples, index: Array) -> Samples:
-        """The samples of one minibatch."""
+        """One minibatch."""
         rows: Samples = take_rows(data.replace(inputs=None), index)
         return rows.replace(inputs=self._take_inputs(data.inputs, index))
 
@@ -369,7 +375,7 @@ class PPO:
     def _with_joint(
         self, everything: NetworkInputs, rows: NetworkInputs, index: Array
     ) -> NetworkInputs:
-        """Add what the critic is shown beside each sample: what all seats saw, or who was there."""
+        """Add the critic's extra input: the observations of all seats, or the partner's id."""
         if self.policy.network.critic_ids and rows.seat is not None:
             return rows.replace(joint=Joint(None, rows.seat), seat=None)
         if not self.seats:
@@ -383,7 +389,7 @@ class PPO:
         return rows.replace(joint=Joint(joint_obs, seat), everyone=None, seat=None)
 
     def standalone(self, batch: Samples) -> Samples:
-        """The batch with whole observations, to be kept and mixed with those of other tasks."""
+        """The batch with full observations, to be stored and mixed with other tasks' samples."""
         inputs, task = batch.inputs, batch.inputs.task
         if task is None:
             return batch
@@ -396,7 +402,7 @@ class PPO:
     def loss(
         self, params: Any, state: LearnerState, batch: Samples, key: Key
     ) -> tuple[Array, Metrics]:
-        """Policy, value and entropy terms, weighted to the learner's own moves."""
+        """Policy loss, value loss and entropy bonus. Inactive seats count for the value only."""
         cfg, distribution = self.config, self.policy.distribution
         out = self.outputs(params, batch)
         assert out.value is not None
@@ -420,16 +426,16 @@ class PPO:
         }
 
     def rehearse(self, params: Any, batch: Samples) -> tuple[Array, Metrics]:
-        """Do as was done then, and value it so: cloning and the critic's error.
+        """Behaviour cloning of the stored actions, plus the value loss.
 
-        The surrogate would not do. It says where to go from a policy that is long left, and has no
-        slope where an action that was good has become unlikely: there its ratio is 0.
+        The surrogate is no use here. It improves on an old policy that no longer exists, and it has
+        no gradient where a good action has become unlikely, because the ratio there is 0.
         """
         out = self.outputs(params, batch)
         assert out.value is not None
-        unlikely = -self.policy.distribution.log_prob(out.logits, batch.action)
+        negative_log_prob = -self.policy.distribution.log_prob(out.logits, batch.action)
         value_error = clipped_value_loss(out.value, batch.value, batch.target, clip=None)
-        cloning = weighted_mean(unlikely, batch.weight)
+        cloning = weighted_mean(negative_log_prob, batch.weight)
         value_loss = weighted_mean(value_error, batch.value_weight)
         return cloning + self.config.value_coef * value_loss, {}
 
@@ -438,8 +444,8 @@ class PPO:
         return self._forward(params, batch.inputs)
 
     def diagnose(self, params: Any, batch: Samples) -> Metrics:
-        """The share of the policy's units that hardly ever answer."""
-        with watched_units() as layers:
+        """The share of dormant units in the policy's hidden layers."""
+        with recorded_activations() as layers:
             self.outputs(params, batch)
         return {"dormant": dormant_share(layers)}
 
@@ -450,9 +456,9 @@ class PPO:
     def _arguments(
         self, inputs: NetworkInputs
     ) -> tuple[Array | ChangingInputs, Array, Array, Joint | None]:
-        """What the network takes: observations, task ids, allowed actions, the critic's view."""
+        """The network's arguments: observations, task ids, available actions, critic input."""
         task, joint = inputs.task, inputs.joint
-        avail = allowed(inputs.avail, self.policy.network.num_actions)
+        avail = unpacked_avail(inputs.avail, self.policy.network.num_actions)
         if task is None:
             return inputs.obs, inputs.task_id, avail, joint
         if joint is not None and joint.obs is not None:
@@ -460,18 +466,18 @@ class PPO:
         return task.inputs(inputs.obs), task.id, avail, joint
 
     def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
-        """One Adam step at the learning rate of this point of the task."""
+        """One Adam step at the current learning rate."""
         steps, opt_state = self._optimizer().update(grads, state.opt_state, state.params)
         rate = self._learning_rate(state.updates)
         params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
         return state.replace(params=params, opt_state=opt_state)
 
     def after_update(self, state: LearnerState, index: Array, metrics: Metrics) -> LearnerState:
-        """Nothing follows an update."""
+        """Nothing to do after a gradient step."""
         return state
 
     def _optimizer(self) -> optax.GradientTransformation:
-        # All parameters as one vector: a few kernels instead of a few for each of them.
+        # All parameters as one vector: a few GPU kernels instead of a few per parameter.
         return optax.flatten(
             optax.chain(
                 optax.clip_by_global_norm(self.config.max_grad_norm),
@@ -481,7 +487,7 @@ class PPO:
 
     def _learning_rate(self, updates: Array) -> Array:
         cfg = self.config
-        # `prepare` has counted the current rollout already: the first one learns at full rate.
+        # `prepare` has already counted the current rollout; the first one has the full rate.
         done = jnp.clip((updates - 1) / self.updates_per_task, 0.0, 1.0)
         return cfg.learning_rate + done * (cfg.final_learning_rate - cfg.learning_rate)
 
@@ -497,13 +503,13 @@ def take_rows(tree: Any, index: Array) -> Any:
     return jax.tree.map(lambda x: jnp.take(x, index, axis=0, mode="clip"), tree)
 
 
-def allowed(bits: Array, num_actions: int) -> Array:
-    """Bytes back to one flag per action."""
+def unpacked_avail(bits: Array, num_actions: int) -> Array:
+    """Unpack bytes to one bool per action."""
     return jnp.unpackbits(bits, axis=-1, count=num_actions).astype(bool)
 
 
 def kept_inputs(changing: int | None, entries: int) -> int | None:
-    """How many columns to keep: a size matrix units like; None if that is no fewer than all."""
+    """How many columns to keep, rounded up to a fast size; None if that would not save any."""
     if changing is None:
         return None
     kept = -(-changing // FAST_MULTIPLE) * FAST_MULTIPLE

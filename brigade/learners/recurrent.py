@@ -1,4 +1,4 @@
-"""PPO for recurrent policies: sequences are shuffled, not single timesteps."""
+"""PPO for recurrent policies, with minibatches of whole sequences."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ USUAL_LENGTH = 50
 
 @dataclass(frozen=True)
 class RecurrentPPO(PPO):
-    """Truncated backpropagation through time.
+    """PPO with truncated backpropagation through time.
 
-    A rollout is cut into sequences, each of which starts from the memory that the policy had there
-    when it acted. Short sequences make wide minibatches and short loops.
+    A rollout is cut into sequences. Each starts from the recurrent state the policy had there when
+    it acted. Shorter sequences mean wider minibatches and shorter loops, which are faster.
     """
 
     policy: RecurrentPolicy
@@ -29,7 +29,7 @@ class RecurrentPPO(PPO):
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Samples, Array]:
-        """Sequences of every environment and seat, shuffled into minibatches every epoch."""
+        """Compute advantages, and shuffle the sequences into minibatches for every epoch."""
         shape = traj.view.active.shape  # [T, B, seats]
         length = sequence_length(self.config.sequence_length, shape[0])
         flat = self._inputs_of(traj.view)
@@ -77,23 +77,25 @@ class RecurrentPPO(PPO):
     def _forward(self, params: Any, inputs: NetworkInputs) -> Outputs:
         """Logits and values [sequences, T, ...]."""
         per_timestep = inputs.replace(carry=None, task=None, everyone=None)
-        in_time = jax.tree.map(lambda x: x.swapaxes(0, 1), per_timestep)
-        obs, task_id, avail, joint = self._arguments(in_time.replace(task=inputs.task))
-        out, _ = self.policy.recall(params, obs, task_id, avail, in_time.first, inputs.carry, joint)
+        time_major = jax.tree.map(lambda x: x.swapaxes(0, 1), per_timestep)
+        obs, task_id, avail, joint = self._arguments(time_major.replace(task=inputs.task))
+        out, _ = self.policy.sequence_outputs(
+            params, obs, task_id, avail, time_major.first, inputs.carry, joint
+        )
         assert out.value is not None
         return Outputs(out.logits.swapaxes(0, 1), out.value.swapaxes(0, 1))
 
 
-def sequence_length(asked: int | None, num_steps: int) -> int:
-    """The length of sequences; without a wish, the divisor of `num_steps` nearest to 50."""
-    if asked is None:
+def sequence_length(setting: int | None, num_steps: int) -> int:
+    """The length of sequences: the setting, or the divisor of `num_steps` nearest to 50."""
+    if setting is None:
         divisors = [n for n in range(1, num_steps + 1) if num_steps % n == 0]
         return min(divisors, key=lambda n: (abs(math.log(n / USUAL_LENGTH)), n))
-    if num_steps % asked:
+    if num_steps % setting:
         raise ValueError(
-            f"sequence_length is {asked} and num_steps {num_steps}; it must divide num_steps"
+            f"sequence_length is {setting} and num_steps {num_steps}; it must divide num_steps"
         )
-    return asked
+    return setting
 
 
 def by_sequence(x: Array, length: int) -> Array:

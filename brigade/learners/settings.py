@@ -1,4 +1,4 @@
-"""The learners by name: their settings, and how each is put together from an environment."""
+"""The registered learners: their settings, and how they are built for an environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from brigade.nets import ActorCriticPolicy, RecurrentPolicy
 
 @dataclass(frozen=True)
 class IPPO:
-    """Independent PPO: one network for all seats, each seat judged by what it sees itself."""
+    """Independent PPO: all seats share a network whose critic sees the seat's own observation."""
 
     ppo: PPOConfig = field(default_factory=PPOConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -31,10 +31,10 @@ class IPPO:
         changing_inputs: int | None = None,
         critic_ids: int = 0,
     ) -> PPO:
-        """The learner for an environment and the length of a stream."""
+        """The learner for an environment and a stream of tasks."""
         if self.plays_alone and env.num_agents != 1:
             raise ValueError(
-                f"ppo plays alone and this environment seats {env.num_agents}; use ippo or mappo"
+                f"ppo is for one seat and this environment has {env.num_agents}; use ippo or mappo"
             )
         network = self.network.build(env, num_tasks, self.central_critic, critic_ids)
         kept = kept_inputs(changing_inputs, math.prod(env.obs_shape))
@@ -46,13 +46,13 @@ class IPPO:
 
 @dataclass(frozen=True)
 class MAPPO(IPPO):
-    """PPO with a central critic: it sees what all seats see, and knows whom it judges."""
+    """PPO with a central critic, which sees the observations of all seats and the seat's index."""
 
     central_critic: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class SinglePPO(IPPO):
-    """PPO for one agent."""
+    """PPO for environments with one seat."""
 
     plays_alone: ClassVar[bool] = True

@@ -1,1 +1,1 @@
-"""Continual-learning methods: one small file each, on the hooks of `ContinualMethod`."""
+"""Continual-learning methods: subclasses of `ContinualMethod`, one small file each."""

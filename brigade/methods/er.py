@@ -1,4 +1,4 @@
-"""Experience replay: samples of earlier tasks are learned from beside the current ones."""
+"""Experience replay: every gradient step also trains on samples of earlier tasks."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ import jax
 
 from brigade.core import Key, LossOn
 from brigade.core.checks import at_least
-from brigade.methods.memory import Rehearsal, Replay
+from brigade.methods.replay import Rehearsal, ReplayBuffer
 
 
 @dataclass(frozen=True)
 class ER(Rehearsal):
-    """The loss on a batch of the memory is added to that on the current batch."""
+    """Adds the loss on replayed samples to the loss on the current minibatch."""
 
     coefficient: float = 1.0
-    """Weight of the loss on the memory."""
+    """Weight of the loss on replayed samples."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("coefficient", self.coefficient, 0.0)
 
-    def edit_grads(self, mem: Replay, grads: Any, params: Any, loss_on: LossOn, key: Key) -> Any:
-        # The gradient of a sum is the sum of gradients: the same as adding to the loss.
-        def replayed() -> Any:
-            more = self.remembered(mem, params, loss_on, key)
-            return jax.tree.map(lambda g, m: g + self.coefficient * m, grads, more)
+    def edit_grads(
+        self, mem: ReplayBuffer, grads: Any, params: Any, loss_on: LossOn, key: Key
+    ) -> Any:
+        # Adding gradients is the same as adding losses.
+        def with_replay() -> Any:
+            replayed = self.replay_gradient(mem, params, loss_on, key)
+            return jax.tree.map(lambda g, r: g + self.coefficient * r, grads, replayed)
 
-        return jax.lax.cond(mem.done > 0, replayed, lambda: grads)
+        return jax.lax.cond(mem.done > 0, with_replay, lambda: grads)

@@ -1,7 +1,7 @@
-"""Elastic weight consolidation: what mattered for earlier tasks, by the Fisher information, stays.
+"""Elastic weight consolidation: a penalty weighted by the Fisher information of earlier tasks.
 
-One anchor per earlier task, merged exactly: a sum of squares with weights is one square around the
-weighted mean plus a rest that no parameter changes.
+There is one anchor per earlier task, and all are merged exactly: a weighted sum of squares is one
+square around the weighted mean plus a constant.
 """
 
 from __future__ import annotations
@@ -13,35 +13,36 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, Key, Learner, LearnerState
-from brigade.methods.importance import TINY, EstimatedPenalty, Hold
+from brigade.methods.importance import TINY, EstimatedPenalty, Penalty, part_of
 
 
 @dataclass(frozen=True)
 class EWC(EstimatedPenalty):
-    """A pull to the end of every earlier task."""
+    """Pulls parameters towards where each earlier task ended, by their Fisher information."""
 
     coefficient: float = 1e7
-    """Weight of the penalty; the penalty is half of it times importance times squared way."""
+    """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""
 
     def end_phase(
-        self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
-    ) -> tuple[Hold, LearnerState]:
-        importance = self.estimate(learner, state.params, batch, key)
-        return with_anchor(mem, self.held(state.params), importance), state
+        self, mem: Penalty, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
+    ) -> tuple[Penalty, LearnerState]:
+        anchor = part_of(state.params, mem.anchor)
+        importance = self.estimate(learner, state.params, anchor, batch, key)
+        return with_anchor(mem, anchor, importance), state
 
 
-def with_anchor(mem: Hold, anchor: Any, importance: Any) -> Hold:
-    """Add one more anchor."""
+def with_anchor(mem: Penalty, anchor: Any, importance: Any) -> Penalty:
+    """Add an anchor to the penalty."""
     total = jax.tree.map(jnp.add, mem.importance, importance)
-    # The newcomer's weight in the mean; all of it where nothing mattered so far.
+    # The new anchor's weight in the mean; 1 where there was no importance so far.
     share = jax.tree.map(
-        lambda new, all: jnp.where(all > TINY, new / jnp.maximum(all, TINY), 1.0),
+        lambda new, both: jnp.where(both > TINY, new / jnp.maximum(both, TINY), 1.0),
         importance,
         total,
     )
     mean = jax.tree.map(lambda m, a, s: m + s * (a - m), mem.anchor, anchor, share)
     rests = jax.tree.map(_rest, mem.importance, mem.anchor, anchor, share)
-    return Hold(mean, total, mem.rest + sum(jax.tree.leaves(rests)))
+    return Penalty(mean, total, mem.rest + sum(jax.tree.leaves(rests)))
 
 
 def _rest(importance: Array, mean: Array, anchor: Array, share: Array) -> Array:

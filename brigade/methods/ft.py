@@ -1,4 +1,4 @@
-"""Fine-tuning: learn on, keep nothing. The baseline every method is measured against."""
+"""Fine-tuning: training on without protection against forgetting, the baseline for all methods."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from brigade.core import ContinualMethod
 
 @dataclass(frozen=True)
 class FineTuning(ContinualMethod):
-    """Every hook as it comes."""
+    """All hooks keep their defaults."""

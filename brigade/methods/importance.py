@@ -1,4 +1,4 @@
-"""What the methods that hold parameters in place share: which ones, how dear each is, the pull."""
+"""Shared by regularisation methods: which parameters, their importance, and the penalty."""
 
 from __future__ import annotations
 
@@ -20,45 +20,46 @@ from brigade.core import (
     LossOf,
     Metrics,
     Outputs,
+    ParameterGroups,
 )
 from brigade.core.checks import at_least, within
 from brigade.nets.distributions import Categorical, Distribution
 
-TINY = 1e-30  # no importance that counts is smaller
-CHUNK = 50  # samples whose gradients are in memory at once
+TINY = 1e-30  # avoids division by zero; smaller than any real importance
+CHUNK = 50  # per-sample gradients computed at once
 
 
-class Hold(struct.PyTreeNode):
-    """Where parameters are pulled to and how hard: importance * (parameter - anchor)^2 + rest."""
+class Penalty(struct.PyTreeNode):
+    """The sum over parameters of importance * (parameter - anchor)^2, plus `rest`."""
 
     anchor: Any
     importance: Any
-    rest: Array  # what is left where several anchors were merged into one
+    rest: Array  # [] f32: the constant from merging several anchors into one
 
 
 @dataclass(frozen=True)
 class QuadraticPenalty(ContinualMethod):
-    """A penalty on the way from an anchor; methods differ in anchors and importance."""
+    """A penalty on the distance to an anchor; methods differ in anchors and importance."""
 
     coefficient: float = 1.0
-    """Weight of the penalty; the penalty is half of it times importance times squared way."""
+    """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""
     per_parameter: bool = True
-    """Divide the coefficient by the number of parameters held, as the MEAL release does."""
+    """Divide the coefficient by the number of regularised parameters, as the MEAL release does."""
     heads: bool = False
-    """Hold heads too: the actor's, and the critic's if the critic is held."""
+    """Regularise heads too: the actor's, and the critic's if the critic is regularised."""
     critic: bool = False
-    """Hold the critic too."""
+    """Regularise the critic too."""
 
     def __post_init__(self) -> None:
         at_least("coefficient", self.coefficient, 0.0)
 
-    def held(self, params: Any) -> dict[str, Any]:
-        """The parameters this method holds."""
-        return held_part(params, self.heads, self.critic)
+    def start(self, learner: Learner, params: Any, batch: Any) -> Any:
+        groups = learner.groups(params)
+        return self.init(regularised(params, groups, self.heads, self.critic), batch)
 
     def init(self, params: Any, batch: Any) -> Any:
-        held = self.held(params)
-        return Hold(held, jax.tree.map(jnp.zeros_like, held), jnp.float32(0.0))
+        """All `params` are regularised."""
+        return Penalty(params, jax.tree.map(jnp.zeros_like, params), jnp.float32(0.0))
 
     def loss(
         self, mem: Any, base: LossOf, params: Any, learner: Learner, key: Key
@@ -68,169 +69,188 @@ class QuadraticPenalty(ContinualMethod):
         return loss + penalty, metrics | {"penalty": penalty}
 
     def penalty(self, mem: Any, params: Any) -> Array:
-        """What is added to the loss."""
-        held = self.held(params)
+        """The term that is added to the loss."""
+        penalised = part_of(params, mem.anchor)
         terms = jax.tree.map(
-            lambda f, p, a: jnp.sum(f * jnp.square(p - a)), mem.importance, held, mem.anchor
+            lambda f, p, a: jnp.sum(f * jnp.square(p - a)), mem.importance, penalised, mem.anchor
         )
-        scale = self.coefficient / (num_entries(held) if self.per_parameter else 1)
+        scale = self.coefficient / (num_entries(penalised) if self.per_parameter else 1)
         return 0.5 * scale * (sum(jax.tree.leaves(terms)) + mem.rest)
 
 
 @dataclass(frozen=True)
 class EstimatedPenalty(QuadraticPenalty):
-    """Importance is estimated from samples of a task when it ends."""
+    """Importance is estimated from samples at the end of a task."""
 
     samples: int = 2500
-    """Samples to estimate importance from at the end of a task, at most one minibatch."""
+    """Timesteps to estimate importance from at the end of a task, at most one minibatch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("samples", self.samples, 1)
 
-    def estimate(self, learner: Learner, params: Any, batch: Any, key: Key) -> Any:
-        """How much each parameter held matters for the task that ended: its Fisher information."""
-        held = self.held(params)
-        return fisher(learner, params, held, batch, self.samples, self.critic, key)
+    def estimate(self, learner: Learner, params: Any, penalised: Any, batch: Any, key: Key) -> Any:
+        """The importance of the `penalised` part of `params`: its Fisher information."""
+        return fisher(learner, params, penalised, batch, self.samples, self.critic, key)
 
 
 @dataclass(frozen=True)
 class FadingPenalty(EstimatedPenalty):
-    """One anchor, the end of the last task; importance is added up and fades."""
+    """One anchor, the end of the last task; importance accumulates with a decay."""
 
     decay: float = 0.9
-    """What is left of earlier importance when a task's is added: 0 nothing, 1 all."""
+    """Factor on earlier importance when a task's is added: 0 discards it, 1 keeps all of it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         within("decay", self.decay, 0.0, 1.0)
 
     def end_phase(
-        self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
-    ) -> tuple[Hold, LearnerState]:
-        new = self.estimate(learner, state.params, batch, key)
+        self, mem: Penalty, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
+    ) -> tuple[Penalty, LearnerState]:
+        anchor = part_of(state.params, mem.anchor)
+        new = self.estimate(learner, state.params, anchor, batch, key)
         importance = jax.tree.map(lambda o, n: self.decay * o + n, mem.importance, new)
-        return Hold(self.held(state.params), importance, mem.rest), state
+        return Penalty(anchor, importance, mem.rest), state
 
 
-def held_part(params: Any, heads: bool, critic: bool) -> dict[str, Any]:
-    """The parts of the parameters that are not spared, by name."""
+def regularised(params: Any, groups: ParameterGroups, heads: bool, critic: bool) -> dict[str, Any]:
+    """The entries of the parameters that a method regularises.
 
-    def is_held(name: str) -> bool:
-        if name.startswith("critic_") and not critic:
-            return False  # nor its head: without the value among the outputs it has no importance
-        return heads or not name.endswith("_head")
+    Never the standard deviations of continuous actions: later tasks need them to explore.
+    """
+    excluded = set(groups.exploration)
+    if not critic:
+        excluded |= set(groups.critic)  # its head included, which has no gradient without values
+    if not heads:
+        excluded |= set(groups.heads)
+    chosen = {name: part for name, part in params.items() if name not in excluded}
+    if not chosen:
+        raise ValueError(
+            f"the network has only {', '.join(params)}, so nothing is left to regularise; "
+            "set heads or critic"
+        )
+    return chosen
 
-    held = {name: part for name, part in params.items() if is_held(name)}
-    if not held:
-        raise ValueError(f"the network has only {', '.join(params)}: nothing is left to hold")
-    return held
+
+def part_of(params: Any, like: Any) -> dict[str, Any]:
+    """The entries of `params` whose names are in `like`."""
+    return {name: params[name] for name in like}
 
 
 def num_entries(tree: Any) -> int:
-    """How many numbers a tree holds."""
+    """The number of scalars in a tree."""
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
 
 
 def fisher(
-    learner: Learner, params: Any, held: Any, batch: Any, samples: int, critic: bool, key: Key
+    learner: Learner, params: Any, penalised: Any, batch: Any, samples: int, critic: bool, key: Key
 ) -> Any:
-    """Mean squared gradient of the log-likelihood of what the network itself would draw.
-
-    Per moment: the moments of a sequence are drawn independently, so their squares add up.
-    """
+    """Mean squared gradient of the log-likelihood of actions sampled from the policy."""
     distribution = getattr(learner.policy, "distribution", Categorical)
-    moments = moments_per_row(learner, params, batch)
+    timesteps = timesteps_per_row(learner, params, batch)
 
     def squared_gradient(row: Any, key: Key) -> Any:
-        def of_draw(held: Any) -> Array:
-            out = learner.outputs(params | held, row)
-            return log_likelihood_of_draw(distribution, out, critic, counts(row), key)
+        time_key, sample_key = jax.random.split(key)
+        weight = one_timestep(sample_weights(row), timesteps, time_key)
 
-        return jax.tree.map(lambda g: jnp.square(g) / moments, jax.grad(of_draw)(held))
+        def log_likelihood(penalised: Any) -> Array:
+            out = learner.outputs(params | penalised, row)
+            return log_likelihood_of_sample(distribution, out, critic, weight, sample_key)
 
-    rows = rows_for(samples, moments)
-    return per_move(mean_over_samples(squared_gradient, held, batch, rows, key), batch, rows)
+        return jax.tree.map(jnp.square, jax.grad(log_likelihood)(penalised))
+
+    return mean_over_samples(squared_gradient, penalised, batch, samples, timesteps, key)
 
 
-def log_likelihood_of_draw(
+def log_likelihood_of_sample(
     distribution: type[Distribution], out: Outputs, critic: bool, weight: Array | float, key: Key
 ) -> Array:
-    """Of actions the policy draws and, for the critic, of returns with deviation 1, weighted."""
+    """Log-likelihood of sampled actions and, with `critic`, of returns sampled around the value.
+
+    Returns are normal with standard deviation 1.
+    """
     action_key, value_key = jax.random.split(key)
     action = jax.lax.stop_gradient(distribution.sample(action_key, out.logits))
     total = jnp.sum(weight * distribution.log_prob(out.logits, action))
     if critic and out.value is not None:
-        # Has the slope of a normal log-density at a draw from itself: noise times the value's.
+        # A normal log-density at its own sample has the gradient of the mean times the noise.
         total += jnp.sum(weight * jax.random.normal(value_key, out.value.shape) * out.value)
     return total
 
 
 def sensitivity(
-    learner: Learner, params: Any, held: Any, batch: Any, samples: int, critic: bool, key: Key
+    learner: Learner, params: Any, penalised: Any, batch: Any, samples: int, critic: bool, key: Key
 ) -> Any:
-    """Mean absolute gradient of the squared length of the network's outputs, per moment."""
-    moments = moments_per_row(learner, params, batch)
+    """Mean absolute gradient of the squared norm of the network's outputs."""
+    timesteps = timesteps_per_row(learner, params, batch)
 
     def absolute_gradient(row: Any, key: Key) -> Any:
-        def squared_length(held: Any) -> Array:
-            out = learner.outputs(params | held, row)
-            lengths = jnp.sum(jnp.square(out.logits), axis=-1)
+        weight = one_timestep(sample_weights(row), timesteps, key)
+
+        def squared_norm(penalised: Any) -> Array:
+            out = learner.outputs(params | penalised, row)
+            norms = jnp.sum(jnp.square(out.logits), axis=-1)
             if critic and out.value is not None:
-                lengths += jnp.square(out.value)
-            return jnp.sum(counts(row) * lengths) / moments
+                norms += jnp.square(out.value)
+            return jnp.sum(weight * norms)
 
-        return jax.tree.map(jnp.abs, jax.grad(squared_length)(held))
+        return jax.tree.map(jnp.abs, jax.grad(squared_norm)(penalised))
 
-    rows = rows_for(samples, moments)
-    return per_move(mean_over_samples(absolute_gradient, held, batch, rows, key), batch, rows)
+    return mean_over_samples(absolute_gradient, penalised, batch, samples, timesteps, key)
 
 
-def counts(batch: Any) -> Array | float:
-    """Per moment: 0 where it is no move of the learner's; all are where a batch does not tell."""
+def sample_weights(batch: Any) -> Array | float:
+    """The weight of each timestep, 0 where the seat was inactive; 1 if the batch has no weights."""
     weight: Array | float = getattr(batch, "weight", 1.0)
     return weight
 
 
-def per_move(mean: Any, batch: Any, rows: int) -> Any:
-    """A mean over the first rows of a batch as one over the moves among them."""
-    weight = counts(batch)
-    if isinstance(weight, float):
-        return mean
-    share = jnp.maximum(jnp.mean(weight[:rows]), TINY)
-    return jax.tree.map(lambda leaf: leaf / share, mean)
+def one_timestep(weight: Array | float, timesteps: int, key: Key) -> Array | float:
+    """The weights of a sequence, set to 0 for all timesteps but one sampled at random."""
+    if timesteps == 1:
+        return weight
+    chosen = jnp.arange(timesteps) == jax.random.randint(key, (), 0, timesteps)
+    return weight * chosen.astype(jnp.float32)
 
 
-def moments_per_row(learner: Learner, params: Any, batch: Any) -> int:
-    """1, or the length of the sequences a learner with memory is shown."""
+def timesteps_per_row(learner: Learner, params: Any, batch: Any) -> int:
+    """1, or the length of a recurrent learner's sequences."""
     row = jax.tree.map(lambda x: x[:1], batch)
-    answers: Outputs = jax.eval_shape(learner.outputs, params, row)
-    return math.prod(answers.logits.shape[:-1])
-
-
-def rows_for(samples: int, moments: int) -> int:
-    """Rows that hold so many moments."""
-    return max(1, samples // moments)
+    outputs: Outputs = jax.eval_shape(learner.outputs, params, row)
+    return math.prod(outputs.logits.shape[:-1])
 
 
 def mean_over_samples(
-    of_sample: Callable[[Any, Key], Any], like: Any, batch: Any, samples: int, key: Key
+    of_sample: Callable[[Any, Key], Any],
+    like: Any,
+    batch: Any,
+    samples: int,
+    timesteps: int,
+    key: Key,
 ) -> Any:
-    """Mean of `of_sample(row, key)` over the first samples of a batch; rows have leaves [1, ...].
+    """Mean of `of_sample(row, key)` over samples of a batch; rows have leaves [1, ...].
 
-    A chunk of samples is worked on at once, and only the sum outlives it.
+    A sample is one timestep, so a sequence can be used as often as it has timesteps. Timesteps with
+    weight 0 do not count. Samples are processed in chunks, and only their sum is kept.
     """
-    number = min(samples, jax.tree.leaves(batch)[0].shape[0])
+    rows = jax.tree.leaves(batch)[0].shape[0]
+    number = min(samples, rows * timesteps)
     size = min(CHUNK, number)
     index = jnp.arange(-(-number // size) * size).reshape(-1, size)
 
     def add_chunk(sums: Any, chunk: tuple[Array, Key]) -> tuple[Any, None]:
         index, keys = chunk
-        rows = jax.tree.map(lambda x: jnp.take(x, index, axis=0, mode="clip")[:, None], batch)
-        share = (index < number) / number  # the last chunk may be longer than what is left
-        each = jax.vmap(of_sample)(rows, keys)
+        taken = jax.tree.map(lambda x: jnp.take(x, index % rows, axis=0)[:, None], batch)
+        share = (index < number) / number  # 0 for the padding of the last chunk
+        each = jax.vmap(of_sample)(taken, keys)
         return jax.tree.map(lambda s, e: s + jnp.tensordot(share, e, 1), sums, each), None
 
     nothing = jax.tree.map(jnp.zeros_like, like)
     keys = jax.random.split(key, index.shape)
-    return jax.lax.scan(add_chunk, nothing, (index, keys))[0]
+    mean = jax.lax.scan(add_chunk, nothing, (index, keys))[0]
+    weight = sample_weights(batch)
+    if isinstance(weight, float):
+        return mean
+    mean_weight = jnp.maximum(jnp.mean(weight[: min(number, rows)]), TINY)
+    return jax.tree.map(lambda leaf: leaf / mean_weight, mean)

@@ -1,4 +1,4 @@
-"""L2: every parameter is pulled back to where the last task left it, all equally hard."""
+"""L2: a penalty on the distance of all parameters to where the last task ended."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Key, Learner, LearnerState
-from brigade.methods.importance import Hold, QuadraticPenalty
+from brigade.methods.importance import Penalty, QuadraticPenalty, part_of
 
 
 @dataclass(frozen=True)
 class L2(QuadraticPenalty):
-    """Importance 1 for all parameters."""
+    """Pulls all parameters equally towards where the last task ended."""
 
     coefficient: float = 1e6
-    """Weight of the penalty; the penalty is half of it times the squared way."""
+    """Weight of the penalty, coefficient / 2 * squared distance to the anchor."""
     first_task: bool = False
-    """Hold the first task to the initial parameters, as the MEAL release does."""
+    """Regularise the first task towards the initial parameters, as the MEAL release does."""
 
-    def init(self, params: Any, batch: Any) -> Hold:
-        return held_equally(self.held(params), 1.0 if self.first_task else 0.0)
+    def init(self, params: Any, batch: Any) -> Penalty:
+        return equal_penalty(params, 1.0 if self.first_task else 0.0)
 
     def end_phase(
-        self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
-    ) -> tuple[Hold, LearnerState]:
-        return held_equally(self.held(state.params), 1.0), state
+        self, mem: Penalty, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
+    ) -> tuple[Penalty, LearnerState]:
+        return equal_penalty(part_of(state.params, mem.anchor), 1.0), state
 
 
-def held_equally(anchor: Any, importance: float) -> Hold:
-    """The same importance for every parameter."""
+def equal_penalty(anchor: Any, importance: float) -> Penalty:
+    """A penalty with the same importance for every parameter."""
     equal = jax.tree.map(lambda p: jnp.full_like(p, importance), anchor)
-    return Hold(anchor, equal, jnp.float32(0.0))
+    return Penalty(anchor, equal, jnp.float32(0.0))

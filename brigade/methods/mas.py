@@ -1,4 +1,4 @@
-"""Memory-aware synapses: what the outputs are sensitive to stays."""
+"""Memory-aware synapses: importance is how sensitive the network's outputs are to a parameter."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from brigade.methods.importance import TINY, FadingPenalty, num_entries, sensiti
 
 @dataclass(frozen=True)
 class MAS(FadingPenalty):
-    """Importance is the slope of the squared length of the outputs, 1 on average per task."""
+    """Importance is the gradient of the outputs' squared norm, scaled to mean 1 per task."""
 
     coefficient: float = 1e5
-    """Weight of the penalty; the penalty is half of it times importance times squared way."""
+    """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""
 
-    def estimate(self, learner: Learner, params: Any, batch: Any, key: Key) -> Any:
-        held = self.held(params)
-        slope = sensitivity(learner, params, held, batch, self.samples, self.critic, key)
-        return with_mean_one(slope)
+    def estimate(self, learner: Learner, params: Any, penalised: Any, batch: Any, key: Key) -> Any:
+        gradient = sensitivity(learner, params, penalised, batch, self.samples, self.critic, key)
+        return with_mean_one(gradient)
 
 
 def with_mean_one(tree: Any) -> Any:
-    """Scale a tree of non-negative numbers to mean 1 over all of them; zeros stay zeros."""
+    """Scale a tree of non-negative numbers to mean 1; all zeros stay zeros."""
     mean = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree)) / num_entries(tree)
     return jax.tree.map(lambda leaf: leaf / jnp.maximum(mean, TINY), tree)

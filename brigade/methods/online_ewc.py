@@ -1,4 +1,4 @@
-"""Online EWC: one anchor, the end of the last task, and importance that fades."""
+"""Online EWC: one anchor, the end of the last task, and importance that decays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from brigade.methods.importance import FadingPenalty
 
 @dataclass(frozen=True)
 class OnlineEWC(FadingPenalty):
-    """The Fisher information of earlier tasks counts less with every task."""
+    """EWC with one anchor; the Fisher information of earlier tasks decays with every task."""
 
     coefficient: float = 1e8
-    """Weight of the penalty; the penalty is half of it times importance times squared way."""
+    """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""

@@ -1,4 +1,4 @@
-"""Synaptic intelligence: parameters are dear by how much their way lowered the loss."""
+"""Synaptic intelligence: a parameter's importance is how much its path lowered the loss."""
 
 from __future__ import annotations
 
@@ -10,58 +10,65 @@ import jax.numpy as jnp
 
 from brigade.core import Array, Key, Learner, LearnerState
 from brigade.core.checks import positive
-from brigade.methods.importance import Hold, QuadraticPenalty
+from brigade.methods.importance import Penalty, QuadraticPenalty, part_of
 
 
-class Path(Hold):
-    """The hold, and what this task's way has brought so far."""
+class PathIntegral(Penalty):
+    """The penalty, and the path integral of the current task."""
 
-    start: Any  # the parameters where the task began
-    gain: Any  # how much each parameter's way lowered the loss since
+    start: Any  # the parameters at the start of the task
+    gain: Any  # how much each parameter has lowered the loss since
 
 
 @dataclass(frozen=True)
 class SI(QuadraticPenalty):
-    """Importance is worked out along the way, without a pass over samples."""
+    """Pulls parameters towards where the last task ended; importance accumulates in training."""
 
     coefficient: float = 1.0
-    """Weight of the penalty; the penalty is half of it times importance times squared way."""
+    """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""
     per_parameter: bool = False
-    """Divide the coefficient by the number of parameters held."""
+    """Divide the coefficient by the number of regularised parameters."""
     damping: float = 0.1
-    """Added to the squared way that importance is divided by, so that none is infinite."""
+    """Added to the squared distance in the denominator of importance, to avoid division by 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("damping", self.damping)
 
-    def init(self, params: Any, batch: Any) -> Path:
-        held = self.held(params)
-        nothing = jax.tree.map(jnp.zeros_like, held)
-        return Path(held, nothing, jnp.float32(0.0), held, nothing)
+    def init(self, params: Any, batch: Any) -> PathIntegral:
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        return PathIntegral(params, zeros, jnp.float32(0.0), params, zeros)
 
-    def after_update(self, mem: Path, old: Any, new: Any, grads: Any) -> tuple[Path, Any]:
-        held_old = self.held(old)
-        # The penalty's own slope is taken out: importance is about the task.
-        pull = jax.grad(lambda params: self.penalty(mem, params))(held_old)
+    def after_update(
+        self, mem: PathIntegral, old: Any, new: Any, grads: Any
+    ) -> tuple[PathIntegral, Any]:
+        before = part_of(old, mem.anchor)
+        # Without the penalty's own gradient: importance is about the task's loss.
+        of_penalty = jax.grad(lambda params: self.penalty(mem, params))(before)
         gain = jax.tree.map(
             lambda total, g, p, before, after: total - (g - p) * (after - before),
             mem.gain,
-            self.held(grads),
-            pull,
-            held_old,
-            self.held(new),
+            part_of(grads, mem.anchor),
+            of_penalty,
+            before,
+            part_of(new, mem.anchor),
         )
         return mem.replace(gain=gain), new
 
     def end_phase(
-        self, mem: Path, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
-    ) -> tuple[Path, LearnerState]:
-        held = self.held(state.params)
+        self,
+        mem: PathIntegral,
+        phase: str,
+        state: LearnerState,
+        learner: Learner,
+        batch: Any,
+        key: Key,
+    ) -> tuple[PathIntegral, LearnerState]:
+        anchor = part_of(state.params, mem.anchor)
 
-        def grown(importance: Array, gain: Array, now: Array, start: Array) -> Array:
+        def accumulated(importance: Array, gain: Array, now: Array, start: Array) -> Array:
             return importance + jnp.maximum(gain, 0.0) / (jnp.square(now - start) + self.damping)
 
-        importance = jax.tree.map(grown, mem.importance, mem.gain, held, mem.start)
-        nothing = jax.tree.map(jnp.zeros_like, held)
-        return Path(held, importance, mem.rest, held, nothing), state
+        importance = jax.tree.map(accumulated, mem.importance, mem.gain, anchor, mem.start)
+        zeros = jax.tree.map(jnp.zeros_like, anchor)
+        return PathIntegral(anchor, importance, mem.rest, anchor, zeros), state

@@ -1,4 +1,4 @@
-"""Continual-learning and coordination metrics: NumPy in, NumPy out, one module per paper.
+"""Continual-learning and coordination metrics on NumPy arrays, one module per paper.
 
-Nothing is imported here, so reading a saved run never loads an accelerator library.
+Nothing is imported here, so reading a saved run does not load JAX.
 """

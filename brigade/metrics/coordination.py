@@ -1,7 +1,7 @@
-"""How cooks share their work, from the counts of what each seat did.
+"""How cooks share their work, from counts of events per seat.
 
-`events` [..., seat, kind] are counts per episode, `names` [kind] what they count. Results keep the
-axes in front.
+`events` [..., seat, kind] are counts per episode and `names` [kind] their names. Results keep the
+leading axes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ IDLE = ("stay", "idle_move", "idle_interact_counter", "idle_interact_empty")
 
 
 def delivery_share(events: npt.ArrayLike, names: Sequence[str]) -> Floats:
-    """[..., seat]: the part of all deliveries each seat made; nan where there was none."""
+    """[..., seat]: each seat's share of all deliveries; nan if there are none."""
     return _shares(_count(events, names, ("delivery",)))
 
 
 def role_collapse(events: npt.ArrayLike, names: Sequence[str]) -> Floats:
-    """[...]: 0 when all seats do the same number of useful things, 1 when one does them all.
+    """[...]: 0 if all seats have the same number of useful events, 1 if one seat has them all.
 
-    (s - 1/n) / (1 - 1/n) for the largest share s of n seats; nan where nothing useful was done,
-    or where there is one seat only.
+    (s - 1/n) / (1 - 1/n) for the largest share s of n seats; nan if there are no useful events or
+    only one seat.
     """
     shares = _shares(_count(events, names, USEFUL))
     even = 1.0 / shares.shape[-1]
@@ -36,10 +36,11 @@ def role_collapse(events: npt.ArrayLike, names: Sequence[str]) -> Floats:
 
 
 def idle_share(events: npt.ArrayLike, names: Sequence[str], steps: float) -> Floats:
-    """[..., seat]: the part of an episode's `steps` in which a seat stayed or reached for nothing.
+    """[..., seat]: the share of an episode's `steps` in which a seat did nothing useful.
 
-    The events know no vain interaction with something in hand, such as a plate at a pot that is
-    not ready: those steps count as work.
+    That is: it stayed, walked into an obstacle, or interacted without effect. Interactions without
+    effect while holding an item, such as a plate at a pot that is not ready, are not recorded as
+    events, so these steps count as work.
     """
     if not steps > 0:
         raise ValueError(f"steps must be positive, got {steps}")
@@ -49,10 +50,10 @@ def idle_share(events: npt.ArrayLike, names: Sequence[str], steps: float) -> Flo
 def _count(events: npt.ArrayLike, names: Sequence[str], wanted: Sequence[str]) -> Floats:
     table = np.asarray(events, dtype=np.float64)
     if table.ndim < 2 or table.shape[-1] != len(names):
-        raise ValueError(f"events are [..., seat, {len(names)} kinds], got {table.shape}")
+        raise ValueError(f"events must be [..., seat, {len(names)} kinds], got {table.shape}")
     missing = set(wanted) - set(names)
     if missing:
-        raise ValueError(f"events do not tell of {', '.join(sorted(missing))}")
+        raise ValueError(f"events do not include {', '.join(sorted(missing))}")
     return np.asarray(table[..., [list(names).index(name) for name in wanted]].sum(-1))
 
 

@@ -45,14 +45,14 @@ def zero_shot_forward_transfer(
 def _relative_change(
     boundary_returns: npt.ArrayLike, max_returns: npt.ArrayLike
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return change[i, j] of task i's return over task j's training, and which i have a scale."""
+    """change[i, j] of task i's return during task j's training, and which i have a scale."""
     best = as_floats("max_returns", max_returns, "task")
     table = as_floats("boundary_returns", boundary_returns, "boundary", "task")
     check_shape(
         "boundary_returns",
         table,
         (len(best) + 1, len(best)),
-        "the start and the end of every task, by task",
+        "one row for the start and for the end of every task, one column per task",
     )
     scale = np.abs(best)[:, None]
     return _SCALE * ratio(np.diff(table, axis=0).T, scale), scale != 0

@@ -1,4 +1,4 @@
-"""ICRL4AHT (004), appendix F.4.4: does an agent get better within one rollout?"""
+"""ICRL4AHT (004), appendix F.4.4: improvement of an agent within one rollout."""
 
 import numpy.typing as npt
 
@@ -8,7 +8,7 @@ from brigade.metrics.result import as_floats
 def adaptation_gain(episode_returns: npt.ArrayLike, window: int = 20) -> float:
     """Mean of the last `window` episodes minus that of the first; `episode_returns` [episode].
 
-    With fewer than two windows of episodes the windows overlap, which pulls the gain towards zero.
+    With fewer than two windows of episodes the windows overlap, which biases the gain towards 0.
     """
     returns = as_floats("episode_returns", episode_returns, "episode")
     if not 1 <= window <= len(returns):

@@ -1,7 +1,7 @@
 """Lifelong Hanabi (003), equations 1-5.
 
-`score` [i, j] in [0, 1]: the learner with partner j after training with partner i, both in
-training order. Tasks t are counted from 1 as in the paper.
+`score` [i, j] in [0, 1]: the learner's score with partner j after training with partner i, both in
+training order. Tasks t are counted from 1, as in the paper.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from brigade.metrics.result import Floats, as_floats, check_shape
 
 
 def average_score(score: npt.ArrayLike) -> Floats:
-    """Lifelong Hanabi eq. 1: mean over the partners met so far, for t = 1..T ([T])."""
+    """Lifelong Hanabi eq. 1: mean over the partners trained with so far, for t = 1..T ([T])."""
     table = _square(score)
     return np.array([table[t, : t + 1].mean() for t in range(len(table))], dtype=np.float64)
 
@@ -19,7 +19,7 @@ def average_score(score: npt.ArrayLike) -> Floats:
 def forgetting(score: npt.ArrayLike) -> Floats:
     """Lifelong Hanabi eq. 2-3: mean loss against the best earlier score, for t = 2..T ([T - 1]).
 
-    "Earlier" includes scores from before a partner was trained with; empty for one partner.
+    "Earlier" includes scores before training with a partner; empty for one partner.
     """
     table = _square(score)
     return np.array(
@@ -37,7 +37,7 @@ def future_score(score: npt.ArrayLike) -> Floats:
 def generalization_improvement(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
     """Lifelong Hanabi eq. 5: mean gain over held-out partners, `before` and `after` [partner].
 
-    The partners must be held out for real: the release's set contains one that was trained with.
+    The release's set of partners contains one that was used in training; do not use it here.
     """
     first = as_floats("before", before, "partner")
     last = as_floats("after", after, "partner")
@@ -47,5 +47,5 @@ def generalization_improvement(before: npt.ArrayLike, after: npt.ArrayLike) -> f
 
 def _square(score: npt.ArrayLike) -> Floats:
     table = as_floats("score", score, "trained", "partner")
-    check_shape("score", table, (len(table), len(table)), "a row and a column for every partner")
+    check_shape("score", table, (len(table), len(table)), "one row and one column per partner")
     return table

@@ -1,7 +1,7 @@
 """MEAL (000), equations 1-3: average score, forgetting and forward transfer of one run.
 
-`times` [evaluation] and `task_ends` [task] count environment steps from the start of the run,
-and a task is trained from the end of the one before it. Scores are normalised, not raw returns.
+`times` [evaluation] and `task_ends` [task] are environment steps since the start of the run; a task
+is trained from the end of the previous one. Scores are normalised, not raw returns.
 """
 
 from typing import NamedTuple
@@ -18,9 +18,9 @@ from brigade.metrics.result import (
     ratio,
 )
 
-# Step counts that went through a division (1000 / 3 * 3) still count as falling on a task's end.
-_CLOCK_SLACK = 1e-9
-# A baseline that is perfect throughout integrates to 1 only up to rounding.
+# Step counts with rounding errors (1000 / 3 * 3) still count as a task's end.
+_STEP_TOLERANCE = 1e-9
+# The AUC of a perfect baseline is 1 only up to rounding.
 _PERFECT = 1e-9
 
 
@@ -39,10 +39,11 @@ def average_score(score: npt.ArrayLike) -> float:
 def forgetting(
     times: npt.ArrayLike, score: npt.ArrayLike, task_ends: npt.ArrayLike, decay: float = 2.0
 ) -> MetricResult:
-    """MEAL eq. 2: relative drop since a task's end, early drops weighing more; `per_task` [task-1].
+    """MEAL eq. 2: relative drop since a task's end, weighted towards early drops.
 
-    `score` [evaluation, task]. A task that ended with no positive score counts 0; a single task
-    gives nan. The release holds two other formulas; this is the paper's.
+    `score` [evaluation, task]; the result has `per_task` [task - 1]. A task whose score is not
+    positive at its end counts as 0; a single task gives nan. The release has two other formulas;
+    this is the paper's.
     """
     if not decay >= 0:
         raise ValueError(f"decay must be zero or more, got {decay}")
@@ -61,16 +62,16 @@ def forward_transfer(
     baseline_times: npt.ArrayLike,
     baseline_score: npt.ArrayLike,
 ) -> MetricResult:
-    """MEAL eq. 3: gain in AUC over training alone, as a share of 1 - AUC_b; `per_task` [task].
+    """MEAL eq. 3: (AUC - AUC_b) / (1 - AUC_b), with AUC_b of the baseline; `per_task` [task].
 
-    `score` [evaluation, task], `baseline_score` [task, baseline evaluation]. AUC_b = 1 leaves no
-    share: nan, left out of the mean. AUC_b > 1 turns the sign, as the equation does, and near 1 it
-    says little: see `area_gained`. The release divides by AUC_b instead.
+    `score` [evaluation, task], `baseline_score` [task, baseline evaluation]. Where AUC_b = 1 the
+    value is nan and left out of the mean. Where AUC_b > 1 the equation changes sign, and near 1 it
+    is unstable: see `area_gained`. The release divides by AUC_b instead.
     """
-    auc, alone = _areas(times, score, task_ends, baseline_times, baseline_score)
-    no_room = np.abs(1 - alone) <= _PERFECT
-    per_task = ratio(auc - alone, np.where(no_room, 0.0, 1 - alone))
-    return MetricResult(value=mean_or_nan(per_task[~no_room]), per_task=per_task)
+    auc, auc_b = _areas(times, score, task_ends, baseline_times, baseline_score)
+    perfect = np.abs(1 - auc_b) <= _PERFECT
+    per_task = ratio(auc - auc_b, np.where(perfect, 0.0, 1 - auc_b))
+    return MetricResult(value=mean_or_nan(per_task[~perfect]), per_task=per_task)
 
 
 def area_gained(
@@ -80,12 +81,12 @@ def area_gained(
     baseline_times: npt.ArrayLike,
     baseline_score: npt.ArrayLike,
 ) -> MetricResult:
-    """The numerator of MEAL eq. 3, AUC - AUC_b, which is sound for scores above 1, too.
+    """The numerator of MEAL eq. 3, AUC - AUC_b, which stays meaningful for scores above 1.
 
-    It is the mean distance between the two learning curves, in scores; `per_task` [task].
+    It is the mean difference between the two learning curves; `per_task` [task].
     """
-    auc, alone = _areas(times, score, task_ends, baseline_times, baseline_score)
-    return MetricResult(value=mean_or_nan(auc - alone), per_task=auc - alone)
+    auc, auc_b = _areas(times, score, task_ends, baseline_times, baseline_score)
+    return MetricResult(value=mean_or_nan(auc - auc_b), per_task=auc - auc_b)
 
 
 def _areas(
@@ -97,12 +98,12 @@ def _areas(
 ) -> tuple[Floats, Floats]:
     """AUC and AUC_b of MEAL eq. 3, both [task]."""
     record = _read(times, score, task_ends)
-    alone_times = _clock("baseline_times", baseline_times, "evaluation")
-    alone_score = as_floats("baseline_score", baseline_score, "task", "evaluation")
+    times_b = _step_counts("baseline_times", baseline_times, "evaluation")
+    score_b = as_floats("baseline_score", baseline_score, "task", "evaluation")
     check_shape(
         "baseline_score",
-        alone_score,
-        (len(record.ends), len(alone_times)),
+        score_b,
+        (len(record.ends), len(times_b)),
         "one row per task, one column per baseline time",
     )
     spans = list(zip(record.starts, record.ends, strict=True))
@@ -110,36 +111,36 @@ def _areas(
         _mean_score(f"task {task}", record.times, record.score[:, task], start, end)
         for task, (start, end) in enumerate(spans)
     ]
-    alone = [
-        _mean_score(f"the baseline of task {task}", alone_times, curve, 0.0, end - start)
-        for task, (curve, (start, end)) in enumerate(zip(alone_score, spans, strict=True))
+    auc_b = [
+        _mean_score(f"the baseline of task {task}", times_b, curve, 0.0, end - start)
+        for task, (curve, (start, end)) in enumerate(zip(score_b, spans, strict=True))
     ]
-    return np.array(auc), np.array(alone)
+    return np.array(auc), np.array(auc_b)
 
 
-def _clock(name: str, values: npt.ArrayLike, axis: str) -> Floats:
-    moments = as_floats(name, values, axis)
-    if not (np.all(np.isfinite(moments)) and moments[0] >= 0 and np.all(np.diff(moments) > 0)):
+def _step_counts(name: str, values: npt.ArrayLike, axis: str) -> Floats:
+    steps = as_floats(name, values, axis)
+    if not (np.all(np.isfinite(steps)) and steps[0] >= 0 and np.all(np.diff(steps) > 0)):
         raise ValueError(f"{name} must be finite, not negative and strictly increasing")
-    return moments
+    return steps
 
 
 def _read(times: npt.ArrayLike, score: npt.ArrayLike, task_ends: npt.ArrayLike) -> _Record:
-    moments = _clock("times", times, "evaluation")
-    ends = _clock("task_ends", task_ends, "task")
+    steps = _step_counts("times", times, "evaluation")
+    ends = _step_counts("task_ends", task_ends, "task")
     if ends[0] == 0:
         raise ValueError("task_ends must be positive: a run starts at step 0")
     table = as_floats("score", score, "evaluation", "task")
     check_shape(
-        "score", table, (len(moments), len(ends)), "one row per time, one column per task end"
+        "score", table, (len(steps), len(ends)), "one row per time, one column per task end"
     )
-    return _Record(moments, table, np.concatenate([[0.0], ends[:-1]]), ends)
+    return _Record(steps, table, np.concatenate([[0.0], ends[:-1]]), ends)
 
 
 def _task_forgetting(record: _Record, task: int, decay: float) -> float:
     start, end = record.starts[task], record.ends[task]
-    last = int(np.searchsorted(record.times, end * (1 + _CLOCK_SLACK), side="right")) - 1
-    if last < 0 or record.times[last] <= start * (1 + _CLOCK_SLACK):
+    last = int(np.searchsorted(record.times, end * (1 + _STEP_TOLERANCE), side="right")) - 1
+    if last < 0 or record.times[last] <= start * (1 + _STEP_TOLERANCE):
         raise ValueError(f"task {task} has no evaluation during its training ({start:g}, {end:g}]")
     if last + 1 == len(record.times):
         raise ValueError(f"task {task} has no evaluation after its training ended at {end:g}")
@@ -152,16 +153,16 @@ def _task_forgetting(record: _Record, task: int, decay: float) -> float:
 
 
 def _mean_score(who: str, times: Floats, score: Floats, start: float, end: float) -> float:
-    """Return the normalised AUC: trapezoids over the evaluations in [start, end] / their span.
+    """The normalised AUC: trapezoidal rule over the evaluations in [start, end] / their span.
 
-    Evaluations may miss the two ends by up to their own spacing, but not leave more unseen.
+    The first and last evaluation may be off from start and end by at most their own spacing.
     """
-    inside = (times >= start * (1 - _CLOCK_SLACK)) & (times <= end * (1 + _CLOCK_SLACK))
+    inside = (times >= start * (1 - _STEP_TOLERANCE)) & (times <= end * (1 + _STEP_TOLERANCE))
     seen = times[inside]
     if len(seen) < 2:
         raise ValueError(f"{who} needs two evaluations in [{start:g}, {end:g}], got {len(seen)}")
     unseen = max(seen[0] - start, end - seen[-1])
-    if unseen > np.diff(seen).max() + _CLOCK_SLACK * end:
+    if unseen > np.diff(seen).max() + _STEP_TOLERANCE * end:
         raise ValueError(
             f"{who} is evaluated only from {seen[0]:g} to {seen[-1]:g} of [{start:g}, {end:g}]"
         )

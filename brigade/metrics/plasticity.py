@@ -1,7 +1,7 @@
 """Loss of plasticity, MEAL (000) appendix F: a task's repetitions compared with its first one.
 
-`reward` [repetition, step] is the training reward of one task. One repetition has nothing to be
-compared with: nan, where the paper's Table 8 prints the neutral 0 or 1.
+`reward` [repetition, step] is the training reward of one task. With only one repetition the metrics
+are nan, where the paper's Table 8 prints the neutral 0 or 1.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from brigade.metrics.result import Floats, MetricResult, as_floats, mean_or_nan, ratio
 
-_EPSILON = 1e-9  # a layer that is silent altogether is dormant, not 0 / 0
+_EPSILON = 1e-9  # avoids 0 / 0: a layer without any activation is dormant
 
 
 def auc_loss(reward: npt.ArrayLike, sigma: float = 0.0) -> MetricResult:
@@ -52,7 +52,7 @@ def _running_average(reward: npt.ArrayLike, sigma: float) -> Floats:
         raise ValueError(f"reward needs at least two steps per repetition, got {steps}")
     if not sigma >= 0:
         raise ValueError(f"sigma must be zero or more, got {sigma}")
-    if sigma > 0:  # each repetition on its own, so that none sees its neighbours
+    if sigma > 0:  # each repetition separately, so that they do not mix
         trace = gaussian_filter1d(trace, sigma, axis=1, mode="nearest")
     return np.cumsum(trace, axis=1) / np.arange(1, steps + 1)
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its evaluations, arrays with named axes."""
+"""The evaluations of a run: arrays with named axes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-SCORE_AXES = ("task", "partner", "seat", "seed", "episode")  # behind the evaluations'
-ROW_AXIS = "attempt"  # where episodes are played in a row with one memory
+SCORE_AXES = ("task", "partner", "seat", "seed", "episode")  # after the axis of evaluations
+ROW_AXIS = "attempt"  # consecutive episodes with one recurrent state
 EVENT_AXES = ("task", "partner", "seat", "seed", "player", "kind")
 
 
 @dataclass
 class Record:
-    """Evaluations so far, with what their axes mean.
+    """The evaluations so far, and the names of their axes.
 
-    `partner` counts whom the learner met, `seat` where it sat, `player` whose events these are.
+    `partner` is the learner's partner, `seat` the learner's seat, `player` the seat of events.
     """
 
     task_names: tuple[str, ...]
@@ -24,15 +24,15 @@ class Record:
     seeds: tuple[int, ...]
     repetitions: int = 1
     event_names: tuple[str, ...] = ()
-    horizon: int = 0  # steps of a game, to set events against
+    horizon: int = 0  # maximum length of an episode, to normalise counts of events
     partner_names: tuple[str, ...] = ("self",)
     seat_names: tuple[str, ...] = ("all",)
     steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)  # one array per evaluation
-    axes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # behind the evaluations'
+    axes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # after the axis of evaluations
 
     def add(self, name: str, values: np.ndarray, axes: tuple[str, ...]) -> None:
-        """Record what was measured at the evaluation that `steps` ends with."""
+        """Add an array of the latest evaluation, the last one in `steps`."""
         if self.axes.setdefault(name, axes) != axes or values.ndim != len(axes):
             raise ValueError(f"{name} has axes {self.axes[name]}, not {axes} of {values.shape}")
         self.columns.setdefault(name, []).append(values)
@@ -43,20 +43,20 @@ class Record:
         return self.columns["score"]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`steps` [eval], `task_ends` [task], what was recorded [eval, ...], and all names.
+        """`steps` [eval], `task_ends` [task], the recorded arrays [eval, ...], and all names.
 
-        `axes` are those of score and returns, `events_axes` of events, which are means over
-        episodes. Where a sequence is repeated, `task_ends` are those of the last time.
+        `axes` are those of score and returns, `events_axes` those of events, which are means over
+        episodes. In a repeated sequence, `task_ends` are those of the last repetition.
         """
         before = (self.repetitions - 1) * len(self.task_names)
         ends = self.steps_per_task * (before + np.arange(1, len(self.task_names) + 1))
-        told = {}
+        events = {}
         if self.event_names:
-            told = {
+            events = {
                 "event_names": np.array(self.event_names),
                 "horizon": np.array(self.horizon, np.int64),
             }
-        return told | {
+        return events | {
             **{name: np.stack(values) for name, values in self.columns.items()},
             **{
                 axes_name(name): np.array(("eval", *axes))
@@ -95,12 +95,12 @@ class Record:
 
 
 def axes_name(name: str) -> str:
-    """Under which name the axes of an array are saved."""
+    """The name under which the axes of an array are saved."""
     return "axes" if name in ("score", "returns") else f"{name}_axes"
 
 
 def with_all_axes(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Evaluations of older runs with the axes of today: theirs knew neither seats nor names."""
+    """Evaluations with all current axes; those of older runs lack seats and names."""
     arrays = dict(arrays)
     if arrays["score"].ndim == 5:  # eval, task, partner, seed, episode
         for name in ("score", "returns"):

@@ -1,7 +1,7 @@
-"""What every metric shares: the result type, the check of its inputs, and safe averages.
+"""What all metrics share: the result type, input checks, and averages and ratios with nan.
 
-Two rules hold in all modules. An average over nothing (one task, one repetition) is nan, and so
-is a ratio whose denominator is zero. A nan that came in with the data reaches the value it enters.
+Two rules hold in all modules. The mean of nothing (one task, one repetition) is nan, and so is a
+ratio whose denominator is zero. A nan in the data propagates to the results.
 """
 
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ import numpy.typing as npt
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)  # no ==: comparing array fields has no single truth value
+@dataclass(frozen=True, eq=False)  # no ==: comparing arrays gives no single truth value
 class MetricResult:
-    """One number and the parts it is the mean of; parts that a metric lacks are None."""
+    """A number and the parts it is the mean of; parts that a metric does not have are None."""
 
     value: float
     per_task: Floats | None = None  # [task]
-    per_repetition: Floats | None = None  # [repetition - 1], the first one being the reference
+    per_repetition: Floats | None = None  # [repetition - 1]; the first repetition is the reference
     matrix: Floats | None = None  # [task, task], nan where the metric is not defined
 
     def __float__(self) -> float:
-        """Return the headline number, so that a result can stand where a float is expected."""
+        """The value, so that a result can be used as a float."""
         return self.value
 
 
 def as_floats(name: str, values: npt.ArrayLike, *axes: str) -> Floats:
-    """Return `values` as a float array with the named axes ("...": any), none of them empty."""
+    """`values` as a float array with the named axes ("...": any), none of them empty."""
     wanted = f"{name} must be a full array of numbers with axes [{', '.join(axes)}]"
     try:
         array = np.asarray(values, dtype=np.float64)
@@ -47,12 +47,12 @@ def check_shape(name: str, array: Floats, expected: tuple[int, ...], reason: str
 
 
 def mean_or_nan(values: Floats) -> float:
-    """Return the mean, or nan (without NumPy's warning) where there is nothing to average."""
+    """The mean, or nan (without NumPy's warning) for an empty array."""
     return float(values.mean()) if values.size else float("nan")
 
 
 def ratio(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:
-    """Divide element by element; nan where the denominator is zero."""
+    """Element-wise division; nan where the denominator is zero."""
     above, below = np.broadcast_arrays(
         np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
     )

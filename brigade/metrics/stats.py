@@ -1,4 +1,4 @@
-"""Averages over seeds, as reports print them."""
+"""Means over seeds with confidence intervals."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class MeanAndInterval(NamedTuple):
 def mean_and_interval(
     values: npt.ArrayLike, axis: int = 0, confidence: float = 0.95
 ) -> MeanAndInterval:
-    """Mean and Student-t half-width over the seeds on `axis`; one seed has half-width nan."""
+    """Mean over the seeds on `axis`, and half-width by Student's t; nan for one seed."""
     array = as_floats("values", values, "...")
     if not -array.ndim <= axis < array.ndim:
         raise ValueError(f"values must have the seeds on axis {axis}, got shape {array.shape}")

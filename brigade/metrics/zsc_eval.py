@@ -1,21 +1,21 @@
-"""ZSC-Eval (002): closeness to the best responses, and how diverse those best responses are."""
+"""ZSC-Eval (002): best-response proximity and best-response diversity."""
 
 import numpy as np
 import numpy.typing as npt
 
 from brigade.metrics.result import Floats, as_floats, check_shape, mean_or_nan, ratio
 
-_FEATURE_FLOOR = 1e-3  # keeps a feature that nobody shows at 0 instead of 0 / 0
+_FEATURE_FLOOR = 1e-3  # avoids 0 / 0 for a feature that is always 0
 
 
 def br_proximity(
     returns: npt.ArrayLike, best_response_returns: npt.ArrayLike, clip: bool = False
 ) -> float:
-    """BR-Prox: inter-quartile mean of return / best response's return, one shape for both.
+    """BR-Prox: inter-quartile mean of return / best response's return.
 
-    Any axes do ([seed, partner, seat]). Pairs whose best response returns 0 have no ratio and are
-    left out. `clip` caps ratios at 1 as the release does, which also divides some partners' scores
-    by another candidate's best response.
+    Both arrays have the same shape, with any axes, such as [seed, partner, seat]. Pairs whose best
+    response has a return of 0 are left out. `clip` caps ratios at 1, as the release does; the
+    release also divides some partners' scores by another candidate's best response.
     """
     reached = as_floats("returns", returns, "...")
     best = as_floats("best_response_returns", best_response_returns, "...")

@@ -1,4 +1,4 @@
-"""Networks and the policies made of them."""
+"""Networks and the policies built from them."""
 
 from brigade.nets.actor_critic import ActorCritic, Joint
 from brigade.nets.distributions import Categorical, Gaussian

@@ -1,35 +1,37 @@
-"""An actor and a critic on one trunk or two, with one head for all tasks or one per task."""
+"""Actor-critic networks with a shared trunk or two, and one head for all tasks or one per task."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import jax.numpy as jnp
 from flax import linen as nn
 from flax import struct
 
-from brigade.core import Array, Outputs
+from brigade.core import Array, HiddenLayer, Outputs, ParameterGroups
 from brigade.nets.encoders import ENCODERS, exact_times
 from brigade.nets.inputs import ChangingInputs
 from brigade.nets.memory import Memory, carry_size
 
 POLICY_GAIN, VALUE_GAIN = 0.01, 1.0
+EXPLORATION = "actor_log_deviation"
 
-# Of the recurrent cores: the actor's, and the critic's if it has one of its own; [..., carry_size].
+# Recurrent states [..., carry_size]: the actor's, and the critic's if it has its own core.
 Carries: TypeAlias = tuple[Array, ...]
 
 
 class Joint(struct.PyTreeNode):
-    """What a critic is shown that its actor is not."""
+    """Extra input of the critic that the actor does not get."""
 
-    obs: Any  # [..., seats * observation], or ChangingInputs of such; None: what the actor sees
-    seat: Array  # [...] int32: whose value is asked for, or with whom it plays
+    obs: Any  # [..., seats * observation] or ChangingInputs; None: the actor's observation
+    seat: Array  # [...] int32: the seat whose value is estimated, or the partner's id
 
 
 class ActorCritic(nn.Module):
     """Parameters are named `actor_*` and `critic_*` (or `trunk` and `core`) and `*_head`.
 
-    Methods that spare the critic or the heads go by these names.
+    Code outside `brigade.nets` asks `groups` for their roles instead of relying on the names.
     """
 
     num_actions: int
@@ -44,11 +46,11 @@ class ActorCritic(nn.Module):
     task_one_hot: Literal["none", "heads", "input"] = "heads"
     memory: Literal["none", "gru", "lstm"] = "none"
     memory_size: int = 128
-    central_seats: int = 0  # the critic sees the observations of so many seats; 0: its own only
-    critic_ids: int = 0  # the critic is told which of so many it plays with; the actor is not
+    central_seats: int = 0  # number of seats whose observations the critic gets; 0: its own only
+    critic_ids: int = 0  # number of partner ids the critic distinguishes; the actor gets none
     critic: bool = True  # False for a policy that only acts
     continuous: bool = False
-    dtype: Any = jnp.float32  # of the hidden layers; parameters and heads are float32
+    dtype: Any = jnp.float32  # of the hidden layers; parameters and heads are always float32
 
     def setup(self) -> None:
         at_input = self.num_tasks if self.task_one_hot == "input" else 0
@@ -66,15 +68,15 @@ class ActorCritic(nn.Module):
         def core() -> Memory:
             return Memory(self.memory, self.memory_size, self.dtype)
 
-        # What a critic alone is told goes in with the number of the task, where the actor is told
-        # that: one one-hot of both.
-        told = (self.central_seats or self.critic_ids) * max(at_input, 1)
+        # The critic's seat or partner id is a one-hot input; if the task id is one too, both are
+        # combined into a single one-hot.
+        critic_one_hot = (self.central_seats or self.critic_ids) * max(at_input, 1)
         if self.shared_trunk:
             self.trunk = trunk(at_input)
         else:
             self.actor_trunk = trunk(at_input)
             if self.critic:
-                self.critic_trunk = trunk(told or at_input)
+                self.critic_trunk = trunk(critic_one_hot or at_input)
         if self.memory != "none" and self.shared_trunk:
             self.core = core()
         elif self.memory != "none":
@@ -86,20 +88,29 @@ class ActorCritic(nn.Module):
             self.critic_head = head(1, VALUE_GAIN)
         if self.continuous:
             zeros = nn.initializers.zeros
-            self.log_deviation = self.param("actor_log_deviation", zeros, (self.num_actions,))
+            self.log_std = self.param(EXPLORATION, zeros, (self.num_actions,))
+
+    def groups(self, params: Any) -> ParameterGroups:
+        """The roles of the parameters."""
+        return ParameterGroups(
+            critic=tuple(name for name in params if name.startswith("critic_")),
+            heads=tuple(name for name in params if name.endswith("_head")),
+            exploration=tuple(name for name in params if name == EXPLORATION),
+            layers=tuple(hidden_layers(params)),
+        )
 
     def __call__(
         self, obs: Array | ChangingInputs, task_id: Array, joint: Joint | None = None
     ) -> Outputs:
         """[..., *observation] -> logits [..., size], value [...].
 
-        `task_id` is [...], or one number where all samples belong to the same task. Without what a
-        central critic needs there is no value.
+        `task_id` is [...], or a scalar if all samples are of one task. The value is None if the
+        critic needs a `joint` input and there is none.
         """
         actor, critic = self._features(obs, task_id, joint)
         return self._outputs(actor, critic, task_id)
 
-    def remember(
+    def over_sequence(
         self,
         obs: Array | ChangingInputs,
         task_id: Array,
@@ -107,7 +118,7 @@ class ActorCritic(nn.Module):
         carry: Carries,
         joint: Joint | None = None,
     ) -> tuple[Outputs, Carries]:
-        """The same for sequences [T, ..., *observation]; memory restarts where `first` [T, ...]."""
+        """The same for sequences [T, ..., *observation]; `first` [T, ...] resets the carry."""
         actor, critic = self._features(obs, task_id, joint)
         if self.shared_trunk:
             actor, after = self.core(actor, carry[0], first)
@@ -129,46 +140,46 @@ class ActorCritic(nn.Module):
             features = self.trunk(obs, task_id, batch)
             return features, features if self.critic else None
         actor = self.actor_trunk(obs, task_id, batch)
-        told = self.central_seats or self.critic_ids
-        if not self.critic or (told and joint is None):
+        num_ids = self.central_seats or self.critic_ids
+        if not self.critic or (num_ids and joint is None):
             return actor, None
         if joint is None:
             return actor, self.critic_trunk(obs, task_id, batch)
-        whose = joint.seat
+        one_hot = joint.seat
         if self.task_one_hot == "input":
-            whose = whose + told * task_id
-        return actor, self.critic_trunk(obs if joint.obs is None else joint.obs, whose, batch)
+            one_hot = one_hot + num_ids * task_id
+        return actor, self.critic_trunk(obs if joint.obs is None else joint.obs, one_hot, batch)
 
     def _outputs(self, actor: Array, critic: Array | None, task_id: Array) -> Outputs:
         logits = self.actor_head(actor, task_id)
         if self.continuous:
-            spread = jnp.broadcast_to(self.log_deviation, logits.shape)
-            logits = jnp.concatenate([logits, spread], axis=-1)
+            log_std = jnp.broadcast_to(self.log_std, logits.shape)
+            logits = jnp.concatenate([logits, log_std], axis=-1)
         if critic is None:
             return Outputs(logits, None)
         return Outputs(logits, self.critic_head(critic, task_id)[..., 0])
 
 
 class Head(nn.Module):
-    """One slice of a wide layer per task, or one for all."""
+    """A linear output layer. With several heads, each is a slice of one wide layer."""
 
     size: int
     gain: float
     num_heads: int
-    num_tasks: int = 0  # for a one-hot beside the features
+    num_tasks: int = 0  # size of the task one-hot appended to the features; 0: none
 
     @nn.compact
     def __call__(self, x: Array, task_id: Array) -> Array:
-        """[..., features], task ids [...] or one for all -> [..., size], all in float32.
+        """[..., features], task ids [...] or a scalar -> [..., size].
 
-        In bfloat16, values near 64 would be 0.5 apart.
+        In float32, because bfloat16 values near 64 are 0.5 apart.
         """
         features, wide = x.shape[-1], self.size * self.num_heads
         kernel_shape = (features + self.num_tasks, wide)
         kernel = self.param("kernel", nn.initializers.orthogonal(self.gain), kernel_shape)
         bias = self.param("bias", nn.initializers.zeros, (wide,))
         head = task_id if self.num_heads > 1 else jnp.zeros_like(task_id)
-        if task_id.ndim == 0:  # one task: its slice alone is multiplied
+        if task_id.ndim == 0:  # one task: multiply by its slice only
             kernel = kernel.reshape(-1, self.num_heads, self.size)[:, head]
             bias = bias.reshape(self.num_heads, self.size)[head]
         if self.num_tasks:
@@ -180,11 +191,41 @@ class Head(nn.Module):
         return jnp.take_along_axis(slices, head[..., None, None], axis=-2)[..., 0, :]
 
 
-def no_memory(network: ActorCritic, batch: tuple[int, ...]) -> Carries:
-    """Empty memories."""
+def hidden_layers(params: Mapping[str, Any]) -> Iterator[HiddenLayer]:
+    """The fully connected layers of all trunks that feed another such layer or a head."""
+    for trunk, part in params.items():
+        if not isinstance(part, Mapping):
+            continue
+        names = [name for name in part if name.startswith("Hidden_")]
+        layers = [(trunk, name) for name in sorted(names, key=lambda name: int(name[7:]))]
+        kernels = [((*layer, "Linear_0", "kernel"),) for layer in layers[1:]]
+        heads = tuple((head, "kernel") for head in heads_of(trunk, params))
+        for layer, feeds in zip(layers, [*kernels, heads], strict=False):
+            if feeds:
+                fresh = {("Linear_0", "bias"): 0.0}
+                if "LayerNorm_0" in part[layer[1]]:
+                    fresh |= {("LayerNorm_0", "scale"): 1.0, ("LayerNorm_0", "bias"): 0.0}
+                yield HiddenLayer(
+                    kernel=(*layer, "Linear_0", "kernel"),
+                    feeds=feeds,
+                    fresh=tuple(((*layer, *path), value) for path, value in fresh.items()),
+                )
+
+
+def heads_of(trunk: str, params: Mapping[str, Any]) -> list[str]:
+    """The heads that a trunk feeds: the one with its prefix, or all heads for a shared trunk."""
+    stem = trunk.removesuffix("trunk")
+    if f"{stem}core" in params:
+        return []  # the last layer feeds a recurrent core
+    own = f"{stem}head"
+    return [own] if own in params else [name for name in params if name.endswith("_head")]
+
+
+def initial_carries(network: ActorCritic, batch: tuple[int, ...]) -> Carries:
+    """Initial recurrent states: zeros."""
     cores = 2 if network.critic and not network.shared_trunk else 1
     size = carry_size(network.memory, network.memory_size)
     return (jnp.zeros((*batch, size)),) * cores
 
 
-__all__ = ["ActorCritic", "Head", "Joint", "no_memory"]
+__all__ = ["ActorCritic", "Head", "Joint", "initial_carries"]

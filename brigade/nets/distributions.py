@@ -1,6 +1,7 @@
-"""What a network's answer means: a choice among actions, or a Gaussian over their components.
+"""Action distributions: categorical over discrete actions, Gaussian over continuous ones.
 
-Both are functions of the head's output, so that importance weights and distillation see one array.
+Both are functions of the actor head's outputs, so importance estimates and distillation need only
+that one array.
 """
 
 from __future__ import annotations
@@ -13,84 +14,84 @@ import jax.numpy as jnp
 
 from brigade.core import Array, Key
 
-FORBIDDEN = -1e9  # a logit no forbidden action survives
+FORBIDDEN = -1e9  # logit of an unavailable action, whose probability is then 0
 
 
 class Distribution(Protocol):
-    """A policy's answer [..., size]."""
+    """Functions of the actor head's outputs [..., size]."""
 
     @staticmethod
-    def mask(answer: Array, avail: Array) -> Array: ...
+    def mask(outputs: Array, avail: Array, /) -> Array: ...
     @staticmethod
-    def sample(key: Key, answer: Array) -> Array: ...
+    def sample(key: Key, outputs: Array, /) -> Array: ...
     @staticmethod
-    def best(answer: Array) -> Array: ...
+    def mode(outputs: Array, /) -> Array: ...
     @staticmethod
-    def log_prob(answer: Array, action: Array) -> Array: ...
+    def log_prob(outputs: Array, action: Array, /) -> Array: ...
     @staticmethod
-    def entropy(answer: Array) -> Array: ...
+    def entropy(outputs: Array, /) -> Array: ...
 
 
 class Categorical:
-    """One of a few actions; the answer is their logits."""
+    """A distribution over discrete actions, given by logits [..., actions]."""
 
     @staticmethod
-    def mask(answer: Array, avail: Array) -> Array:
-        """Logits that leave only what `avail` [..., actions] allows."""
-        return jnp.where(avail, answer, FORBIDDEN)
+    def mask(logits: Array, avail: Array) -> Array:
+        """Logits that exclude unavailable actions; `avail` is [..., actions]."""
+        return jnp.where(avail, logits, FORBIDDEN)
 
     @staticmethod
-    def sample(key: Key, answer: Array) -> Array:
+    def sample(key: Key, logits: Array) -> Array:
         """[...] int32."""
-        return jax.random.categorical(key, answer).astype(jnp.int32)
+        return jax.random.categorical(key, logits).astype(jnp.int32)
 
     @staticmethod
-    def best(answer: Array) -> Array:
-        """The likeliest."""
-        return answer.argmax(-1).astype(jnp.int32)
+    def mode(logits: Array) -> Array:
+        """The greedy action [...] int32."""
+        return logits.argmax(-1).astype(jnp.int32)
 
     @staticmethod
-    def log_prob(answer: Array, action: Array) -> Array:
-        """A mask and a sum: picking by index would make the gradient a slow scatter."""
-        chosen = action[..., None] == jnp.arange(answer.shape[-1])
-        return jnp.sum(jnp.where(chosen, jax.nn.log_softmax(answer), 0.0), axis=-1)
+    def log_prob(logits: Array, action: Array) -> Array:
+        """A mask and a sum: with indexing, the gradient would be a slow scatter."""
+        chosen = action[..., None] == jnp.arange(logits.shape[-1])
+        return jnp.sum(jnp.where(chosen, jax.nn.log_softmax(logits), 0.0), axis=-1)
 
     @staticmethod
-    def entropy(answer: Array) -> Array:
-        """Of the distribution, in nats."""
-        log_probs = jax.nn.log_softmax(answer)
+    def entropy(logits: Array) -> Array:
+        """[...], in nats."""
+        log_probs = jax.nn.log_softmax(logits)
         return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
 
 
 class Gaussian:
-    """Independent components; the answer is their means, then the logs of their deviations."""
+    """Independent components, given by their means and then their log standard deviations."""
 
     @staticmethod
-    def mask(answer: Array, avail: Array) -> Array:
-        """Nothing is forbidden."""
-        return answer
+    def mask(outputs: Array, avail: Array) -> Array:
+        """Unchanged: all continuous actions are available."""
+        return outputs
 
     @staticmethod
-    def sample(key: Key, answer: Array) -> Array:
+    def sample(key: Key, outputs: Array) -> Array:
         """[..., components] float32."""
-        mean, log_deviation = jnp.split(answer, 2, axis=-1)
-        return mean + jnp.exp(log_deviation) * jax.random.normal(key, mean.shape)
+        mean, log_std = jnp.split(outputs, 2, axis=-1)
+        return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
 
     @staticmethod
-    def best(answer: Array) -> Array:
+    def mode(outputs: Array) -> Array:
         """The means."""
-        return jnp.split(answer, 2, axis=-1)[0]
+        return jnp.split(outputs, 2, axis=-1)[0]
 
     @staticmethod
-    def log_prob(answer: Array, action: Array) -> Array:
-        """Summed over components."""
-        mean, log_deviation = jnp.split(answer, 2, axis=-1)
-        distance = (action - mean) * jnp.exp(-log_deviation)
-        each = -0.5 * distance**2 - log_deviation - 0.5 * math.log(2 * math.pi)
+    def log_prob(outputs: Array, action: Array) -> Array:
+        """[...]: the sum over components."""
+        mean, log_std = jnp.split(outputs, 2, axis=-1)
+        distance = (action - mean) * jnp.exp(-log_std)
+        each = -0.5 * distance**2 - log_std - 0.5 * math.log(2 * math.pi)
         return each.sum(-1)
 
     @staticmethod
-    def entropy(answer: Array) -> Array:
-        """Summed over components."""
-        _, log_deviation = jnp.split(answer, 2, axis=-1)
-        return (log_deviation + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)
+    def entropy(outputs: Array) -> Array:
+        """[...]: the sum over components."""
+        _, log_std = jnp.split(outputs, 2, axis=-1)
+        return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)

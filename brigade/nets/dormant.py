@@ -1,4 +1,4 @@
-"""Dormant units: those whose activation is next to nothing beside that of their layer."""
+"""Dormant units: hidden units whose mean activation is tiny compared with their layer's mean."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from brigade.core import Array
 from brigade.nets.encoders import Hidden
 
 THRESHOLD = 0.01
-EPSILON = 1e-9  # a layer that is silent altogether is dormant, not 0 / 0
+EPSILON = 1e-9  # avoids 0 / 0 in a layer of zeros, which counts as dormant
 
 
 @contextmanager
-def watched_units() -> Iterator[list[Array]]:
-    """Collect what the policy's hidden layers answer while networks are called in here."""
+def recorded_activations() -> Iterator[list[Array]]:
+    """Record the activations of the policy's hidden layers during network calls in this context."""
     layers: list[Array] = []
 
-    def watch(
+    def record(
         call: Any, arguments: Any, keywords: Any, context: nn.module.InterceptorContext
     ) -> Any:
-        answer = call(*arguments, **keywords)
+        outputs = call(*arguments, **keywords)
         if isinstance(context.module, Hidden) and not _of_critic(context.module):
-            layers.append(answer)
-        return answer
+            layers.append(outputs)
+        return outputs
 
-    with nn.intercept_methods(watch):
+    with nn.intercept_methods(record):
         yield layers
 
 
@@ -38,7 +38,7 @@ def _of_critic(layer: nn.Module) -> bool:
 
 
 def dormant_share(layers: list[Array], threshold: float = THRESHOLD) -> Array:
-    """Share of units with mean |activation| at most `threshold` x the layer's, mean over layers."""
+    """Share of units with mean |activation| at most `threshold` x the layer's; mean over layers."""
     shares = []
     for layer in layers:
         unit = jnp.abs(layer.astype(jnp.float32)).reshape(-1, layer.shape[-1]).mean(0)

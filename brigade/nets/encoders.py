@@ -13,26 +13,26 @@ from brigade.nets.inputs import ChangingInputs
 from brigade.nets.norm import ACTIVATIONS, NormedActivation
 
 HIDDEN_GAIN = 2.0**0.5
-FAST_MULTIPLE, FAST_WIDTH = 64, 8  # what should divide the sizes of a matrix product
+FAST_MULTIPLE, FAST_WIDTH = 64, 8  # inner and outer sizes of fast bfloat16 products divide by these
 
 
 class Linear(nn.Module):
-    """A linear layer with orthogonal weights and zero bias; the task may enter as a one-hot.
+    """A linear layer with orthogonal weights and zero bias, with an optional task one-hot input.
 
-    The one-hot is not multiplied out: its rows of the kernel come last, and one of them is added.
+    The product with the one-hot is a lookup: its rows are the last ones of the kernel.
     """
 
     size: int
     gain: float
-    num_tasks: int = 0  # 0: the task does not enter
+    num_tasks: int = 0  # size of the one-hot; 0: none
     dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, x: Array | ChangingInputs, task_id: Array) -> tuple[Array, Array]:
-        """[..., features], task ids [...] or one for all -> the product [..., size] and the bias.
+        """[..., features], task ids [...] or a scalar -> the product [..., size] and the bias.
 
-        The bias is not added yet: the norm that follows does so. It is [size], or [..., size]
-        where every sample has its own task.
+        The bias is left for the layer norm to add. It is [size], or [..., size] if every sample has
+        its own task id.
         """
         features = x.constant.size if isinstance(x, ChangingInputs) else x.shape[-1]
         kernel_shape = (features + self.num_tasks, self.size)
@@ -48,7 +48,7 @@ class Linear(nn.Module):
 
 
 def times(x: Array, kernel: Array, dtype: Any) -> Array:
-    """The product in `dtype`. For bfloat16, odd sizes are padded: matrix units want even ones."""
+    """`x @ kernel` in `dtype`; in bfloat16, sizes are padded to multiples that are fast on GPUs."""
     x, kernel = x.astype(dtype), kernel.astype(dtype)
     if dtype != jnp.bfloat16:
         return x @ kernel
@@ -59,7 +59,7 @@ def times(x: Array, kernel: Array, dtype: Any) -> Array:
 
 
 def exact_times(x: Array, kernel: Array) -> Array:
-    """The product in float32, whatever the type of `x` [..., features]."""
+    """`x @ kernel` in float32, also for bfloat16 `x` [..., features]."""
     if x.dtype != jnp.bfloat16:
         return x @ kernel
     return _exact_times(x, kernel)
@@ -67,7 +67,7 @@ def exact_times(x: Array, kernel: Array) -> Array:
 
 @jax.custom_vjp
 def _exact_times(x: Array, kernel: Array) -> Array:
-    """A float32 kernel is, nearly, the sum of two in bfloat16: one fast product serves for both."""
+    """Split the float32 kernel into the sum of two bfloat16 kernels, multiplied in one product."""
     high = kernel.astype(jnp.bfloat16)
     low = (kernel - high.astype(jnp.float32)).astype(jnp.bfloat16)
     width = kernel.shape[-1]
@@ -81,9 +81,9 @@ def _exact_times_forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, A
     return _exact_times(x, kernel), (x, kernel)
 
 
-def _exact_times_backward(kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
-    """Gradients in bfloat16, as those of all other layers."""
-    x, kernel = kept
+def _exact_times_backward(saved: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    """Gradients are computed in bfloat16, like those of all other layers."""
+    x, kernel = saved
     width = kernel.shape[-1]
     padding = -width % FAST_WIDTH
     dy = jnp.pad(dy.astype(jnp.bfloat16), [(0, 0)] * (dy.ndim - 1) + [(0, padding)])
@@ -123,7 +123,7 @@ class Hidden(nn.Module):
 
 
 class Encoder(nn.Module):
-    """What all encoders are told. `num_tasks` is for a one-hot input."""
+    """Settings shared by all encoders. `num_tasks` is the size of the one-hot input, 0 for none."""
 
     hidden: tuple[int, ...] = (128, 128)
     activation: str = "relu"
@@ -133,7 +133,7 @@ class Encoder(nn.Module):
     dtype: Any = jnp.float32
 
     def layers(self, x: Array | ChangingInputs, task_id: Array, sizes: tuple[int, ...]) -> Any:
-        """Fully connected layers; the task enters the first."""
+        """Fully connected layers; the one-hot goes into the first."""
         for number, size in enumerate(sizes):
             tasks = self.num_tasks if number == 0 else 0
             x = Hidden(size, self.activation, self.layer_norm, self.norm_last, tasks, self.dtype)(
@@ -143,7 +143,7 @@ class Encoder(nn.Module):
 
 
 class MLP(Encoder):
-    """The observation flattened, then fully connected layers."""
+    """Fully connected layers on the flattened observation."""
 
     @nn.compact
     def __call__(self, obs: Array | ChangingInputs, task_id: Array, batch: tuple[int, ...]) -> Any:
@@ -153,7 +153,7 @@ class MLP(Encoder):
 
 
 class Convolution(nn.Module):
-    """A convolution with orthogonal weights whose output is as large as its input."""
+    """A convolution with orthogonal weights and "same" padding."""
 
     channels: int
     width: int
@@ -161,7 +161,7 @@ class Convolution(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array | ChangingInputs) -> Array:
-        """[N, height, width, channels] -> the same."""
+        """[N, height, width, input channels] -> [N, height, width, channels]."""
         shape = x.constant.shape if isinstance(x, ChangingInputs) else x.shape[1:]
         kernel_shape = (self.width, self.width, shape[-1], self.channels)
         kernel = self.param("kernel", nn.initializers.orthogonal(HIDDEN_GAIN), kernel_shape)
@@ -178,9 +178,9 @@ class Convolution(nn.Module):
 
         if not isinstance(x, ChangingInputs):
             return convolved(x) + bias.astype(self.dtype)
-        # A convolution is linear: what each entry adds to the output is its effect alone.
-        alone = jax.nn.one_hot(x.columns, x.constant.size, dtype=self.dtype)
-        effects = convolved(alone.reshape(-1, *shape)).reshape(len(x.columns), -1)
+        # A convolution is linear, so the output is the sum of the effects of the entries.
+        single = jax.nn.one_hot(x.columns, x.constant.size, dtype=self.dtype)
+        effects = convolved(single.reshape(-1, *shape)).reshape(len(x.columns), -1)
         constant = convolved(x.constant.reshape(1, *shape)).astype(jnp.float32) + bias
         flat = x.values.reshape(-1, x.values.shape[-1])
         product = flat.astype(self.dtype) @ effects + constant.reshape(-1).astype(self.dtype)

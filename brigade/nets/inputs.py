@@ -1,8 +1,8 @@
-"""Observations of one task, reduced to the entries that change in it.
+"""Observations of one task, reduced to the entries that change within it.
 
-Of the entries of a kitchen's observation two thirds never change in that kitchen. What they add to
-the first layer is the same for every sample, a bias; only the others need be kept, shuffled and
-multiplied. The result and its gradient are those of the whole observation, up to rounding.
+Two thirds of a kitchen's observation never change within the task. They add the same bias to the
+first layer for every sample, so only the other entries need to be stored, shuffled and multiplied.
+The result and its gradient are those of the full observation, up to rounding.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from brigade.core import Array
 
 
 class ChangingInputs(struct.PyTreeNode):
-    """`values` of the columns that change, beside what the others always are."""
+    """The entries of observations that change, and the constant values of the others."""
 
     values: Array  # [..., kept], of the observation's type
-    columns: Array  # [kept] int32: where they stand in the flattened observation
-    constant: Array  # [*observation]: the value of every other entry, 0 in those that are kept
+    columns: Array  # [kept] int32: their indices in the flattened observation
+    constant: Array  # [*observation]: the values of all other entries, 0 at `columns`
 
     @classmethod
     def of(cls, obs: Array, kept: int) -> ChangingInputs:
         """Reduce observations [samples, ...] to `kept` columns.
 
-        If more than that change, nothing of it can be trusted: the constants become NaN, so that
-        the loss does.
+        If more columns change than that, the constants are set to NaN, so that the loss is NaN too
+        instead of silently wrong.
         """
         flat = obs.reshape(obs.shape[0], -1)
         changes = (flat != flat[0]).any(0)
@@ -36,7 +36,7 @@ class ChangingInputs(struct.PyTreeNode):
         return cls(values, columns, constant.reshape(obs.shape[1:]))
 
     def whole(self) -> Array:
-        """The observations [..., *observation] as they were."""
+        """The full observations [..., *observation]."""
         batch, constant = self.values.shape[:-1], self.constant.astype(self.values.dtype)
         base = jnp.broadcast_to(constant.reshape(-1), (*batch, constant.size))
         whole = base.at[..., self.columns].set(self.values)

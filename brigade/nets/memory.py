@@ -1,9 +1,8 @@
-"""Recurrent cores over whole sequences.
+"""Recurrent cores (GRU, LSTM) over whole sequences.
 
-Inputs are projected for all timesteps at once, so that a step of the loop is one product of the
-hidden state and one elementwise function. The gradient is written by hand for one reason: the
-weights' gradient is then one product over all timesteps, instead of one more product and sum in
-every step of the loop.
+Inputs are projected for all timesteps at once, so a timestep is one product with the hidden state
+and one elementwise function. The backward pass is written by hand so that the gradient of the
+weights is one product over all timesteps, instead of one more product and sum per timestep.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ def lstm_step(inputs: Array, hidden: Array, carry: Array) -> Array:
 
 
 class Kind(NamedTuple):
-    """A recurrent core. Names of parameters are those of flax's cells."""
+    """A kind of recurrent core. Parameters are named as in flax's cells."""
 
     name: str
     step: Step
-    inputs: tuple[str, ...]  # products of the input, in the order of the gates
-    hidden: tuple[str, ...]  # products of the hidden state
-    biased: tuple[str, ...]  # those with a bias
-    states: int  # the carry is so many times as wide as the hidden state, which comes last in it
+    inputs: tuple[str, ...]  # input kernels, in the order of the gates
+    hidden: tuple[str, ...]  # hidden kernels
+    biased: tuple[str, ...]  # kernels with a bias
+    states: int  # vectors in the carry; the hidden state is the last
 
 
 KINDS = {
@@ -75,12 +74,12 @@ KINDS = {
 
 
 def carry_size(kind: str, size: int) -> int:
-    """Numbers that a core of `size` units carries from one timestep to the next."""
+    """The size of the recurrent state of a core with `size` units."""
     return KINDS[kind].states * size
 
 
 class Memory(nn.Module):
-    """A recurrent core over time."""
+    """A recurrent core, applied to sequences."""
 
     kind: str  # one of KINDS
     size: int
@@ -90,7 +89,7 @@ class Memory(nn.Module):
     def __call__(self, x: Array, carry: Array, first: Array) -> tuple[Array, Array]:
         """[T, ..., features], [..., carry], [T, ...] -> hidden states [T, ..., size], last carry.
 
-        The carry restarts at 0 where `first` says so.
+        The carry is reset to 0 where `first` is True.
         """
         kind = KINDS[self.kind]
         weights = Weights(kind, self.size, name=kind.name)(x.shape[-1])
@@ -103,16 +102,16 @@ class Memory(nn.Module):
 
 
 class Weights(nn.Module):
-    """Kernels and biases of a core's products, gates side by side; 0 where there is no bias."""
+    """Kernels and biases of a core, concatenated over gates; missing biases are 0."""
 
     kind: Kind
     size: int
 
     @nn.compact
     def __call__(self, features: int) -> tuple[Array, Array, Array, Array]:
-        """For the inputs: kernel and bias; for the hidden state: kernel and bias."""
+        """Kernel and bias for the inputs, kernel and bias for the hidden state."""
 
-        def side_by_side(names: tuple[str, ...], features: int, init: Any) -> tuple[Array, Array]:
+        def concatenated(names: tuple[str, ...], features: int, init: Any) -> tuple[Array, Array]:
             parts = [
                 Product(self.size, init, name in self.kind.biased, name=name)(features)
                 for name in names
@@ -122,8 +121,8 @@ class Weights(nn.Module):
 
         inits = nn.initializers
         return (
-            *side_by_side(self.kind.inputs, features, inits.lecun_normal()),
-            *side_by_side(self.kind.hidden, self.size, inits.orthogonal()),
+            *concatenated(self.kind.inputs, features, inits.lecun_normal()),
+            *concatenated(self.kind.hidden, self.size, inits.orthogonal()),
         )
 
 
@@ -147,15 +146,15 @@ class Product(nn.Module):
 def over_time(
     step: Step, inputs: Array, kernel: Array, bias: Array, carry: Array, first: Array
 ) -> Array:
-    """All carries [T, ..., carry], from `inputs`, the inputs' share of the gates [T, ..., gates].
+    """All carries [T, ..., carry]; `inputs` [T, ..., gates] are the projected inputs.
 
-    `kernel` [size, gates] and `bias` [gates] make the gates of the hidden state.
+    `kernel` [size, gates] and `bias` [gates] project the hidden state.
     """
     return _forward(step, inputs, kernel, bias, carry, first)[0]
 
 
 def _gates(carry: Array, kernel: Array, bias: Array) -> Array:
-    """The hidden state's share of the gates, in float32."""
+    """The projected hidden state [..., gates], in float32."""
     hidden = carry[..., -len(kernel) :].astype(kernel.dtype)
     return (hidden @ kernel).astype(jnp.float32) + bias
 
@@ -173,12 +172,12 @@ def _forward(
     return carries, (inputs, kernel, bias, carry, first, carries)
 
 
-def _backward(step: Step, kept: tuple[Array, ...], d_carries: Array) -> tuple[Any, ...]:
-    inputs, kernel, bias, start, first, carries = kept
+def _backward(step: Step, saved: tuple[Array, ...], d_carries: Array) -> tuple[Any, ...]:
+    inputs, kernel, bias, start, first, carries = saved
     size = len(kernel)
     before = jnp.concatenate([start[None], carries[:-1]])
     before = jnp.where(first[..., None], 0.0, before)
-    hidden = _gates(before, kernel, bias)  # of all timesteps at once
+    hidden = _gates(before, kernel, bias)  # for all timesteps at once
 
     def retreat(d_after: Array, now: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
         d_carry, inputs, hidden, before, first = now

@@ -1,9 +1,9 @@
-"""A layer's bias, norm and activation in one go, differentiated by hand.
+"""Bias, layer norm and activation as one operation, with a hand-written gradient.
 
-Automatic differentiation of the three leaves many passes over the activations, which is what limits
-training on a GPU. Here each direction is one function of a block of samples. `plain` applies it to
-all samples at once and leaves the rest to XLA; on an NVIDIA GPU a kernel applies the very same
-function block by block, so that a block is read once and written once.
+Differentiating the three automatically takes many passes over the activations, and memory bandwidth
+limits training on a GPU. Here each direction is one function of a block of samples. On NVIDIA GPUs
+a kernel applies it block by block, so that each block is read once and written once. Elsewhere XLA
+compiles the same function of all samples at once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from jax.experimental import pallas as pl
 from brigade.core import Array
 
 EPSILON = 1e-6
-BLOCK = 32  # samples a kernel instance works on
+BLOCK = 32  # samples per kernel instance
 
 
 class Activation(NamedTuple):
-    """A function and its slope, as a function of the result."""
+    """A function and its derivative, as a function of the output."""
 
     of: Callable[[Array], Array]
-    slope: Callable[[Array], Array]
+    derivative: Callable[[Array], Array]
 
 
 ACTIVATIONS = {
@@ -38,13 +38,13 @@ ACTIVATIONS = {
 
 
 class NormedActivation(nn.Module):
-    """activation(norm(x + x_bias)), with a scale and a bias of its own."""
+    """activation(norm(x + x_bias)), where the norm has a scale and a bias."""
 
     activation: str
 
     @nn.compact
     def __call__(self, x: Array, x_bias: Array) -> Array:
-        """[..., features] of any float type and [features]; computed in float32."""
+        """`x` [..., features] of any float type, `x_bias` [features]; computed in float32."""
         scale = self.param("scale", nn.initializers.ones, x_bias.shape)
         bias = self.param("bias", nn.initializers.zeros, x_bias.shape)
         flat = x.reshape(-1, x.shape[-1])
@@ -53,14 +53,14 @@ class NormedActivation(nn.Module):
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
 def normed_activation(x: Array, x_bias: Array, scale: Array, bias: Array, activation: str) -> Array:
-    """activation(scale * (z - mean) / deviation + bias) for z = x + x_bias [samples, features]."""
+    """activation(scale * (z - mean) / std + bias) for z = x + x_bias [samples, features]."""
     plain, kernel = partial(forward, activation), forward_kernel(activation)
     y: Array = _on_this_device(plain, kernel, x)(x, x_bias, scale, bias)
     return y
 
 
 def forward(activation: str, x: Array, x_bias: Array, scale: Array, bias: Array) -> Array:
-    """A block of samples."""
+    """The output for a block of samples."""
     normed, _ = _normalise(x, x_bias)
     return ACTIVATIONS[activation].of(normed * scale + bias).astype(x.dtype)
 
@@ -68,14 +68,14 @@ def forward(activation: str, x: Array, x_bias: Array, scale: Array, bias: Array)
 def backward(
     activation: str, x: Array, x_bias: Array, scale: Array, bias: Array, dy: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """The gradient of a block: of x, and summed over the block of x_bias, scale and bias."""
+    """The gradients of x, and of x_bias, scale and bias summed over a block of samples."""
     normed, inverse = _normalise(x, x_bias)
     function = ACTIVATIONS[activation]
-    slope = dy.astype(jnp.float32) * function.slope(function.of(normed * scale + bias))
-    d_normed = slope * scale
+    d_scaled = dy.astype(jnp.float32) * function.derivative(function.of(normed * scale + bias))
+    d_normed = d_scaled * scale
     along = _mean(d_normed * normed)
     dx = inverse * (d_normed - _mean(d_normed) - normed * along)
-    return dx.astype(x.dtype), dx.sum(0), (slope * normed).sum(0), slope.sum(0)
+    return dx.astype(x.dtype), dx.sum(0), (d_scaled * normed).sum(0), d_scaled.sum(0)
 
 
 def _normalise(x: Array, x_bias: Array) -> tuple[Array, Array]:
@@ -92,13 +92,13 @@ def _mean(x: Array) -> Array:
 def _forward(
     x: Array, x_bias: Array, scale: Array, bias: Array, activation: str
 ) -> tuple[Array, tuple[Array, ...]]:
-    kept = (x, x_bias, scale, bias)
-    return normed_activation(*kept, activation), kept
+    saved = (x, x_bias, scale, bias)
+    return normed_activation(*saved, activation), saved
 
 
-def _backward(activation: str, kept: tuple[Array, ...], dy: Array) -> tuple[Array, ...]:
+def _backward(activation: str, saved: tuple[Array, ...], dy: Array) -> tuple[Array, ...]:
     plain, kernel = partial(backward, activation), backward_kernel(activation)
-    gradients: tuple[Array, ...] = _on_this_device(plain, kernel, dy)(*kept, dy)
+    gradients: tuple[Array, ...] = _on_this_device(plain, kernel, dy)(*saved, dy)
     return gradients
 
 
@@ -108,7 +108,7 @@ normed_activation.defvjp(_forward, _backward)
 def _on_this_device(
     plain: Callable[..., Any], kernel: Callable[..., Any], x: Array
 ) -> Callable[..., Any]:
-    """The kernel on an NVIDIA GPU, where blocks fit the samples and Triton the features."""
+    """The kernel on NVIDIA GPUs if blocks divide the samples and Triton supports the features."""
     samples, features = x.shape
     if samples % BLOCK or features & (features - 1) or features < 16:
         return plain
@@ -142,7 +142,7 @@ def forward_kernel(activation: str, interpret: bool = False) -> Callable[..., Ar
 
 
 def backward_kernel(activation: str, interpret: bool = False) -> Callable[..., tuple[Array, ...]]:
-    """`backward`, block by block; the blocks' sums are added up afterwards."""
+    """`backward`, block by block; the sums of the blocks are added afterwards."""
 
     def kernel(x: Array, x_bias: Array, scale: Array, bias: Array, dy: Array) -> tuple[Array, ...]:
         samples, features = x.shape
@@ -182,7 +182,7 @@ def _specs(features: int) -> tuple[pl.BlockSpec, pl.BlockSpec]:
 
 
 def _triton() -> dict[str, Any]:
-    """Compile with Triton; imported late, since other backends have no use for it."""
+    """Options to compile with Triton, imported here because other backends do not need it."""
     from jax.experimental.pallas import triton
 
     return {"compiler_params": triton.CompilerParams(num_warps=4, num_stages=1)}

@@ -1,4 +1,4 @@
-"""Policies made of an actor-critic network."""
+"""Policies built from an actor-critic network."""
 
 from __future__ import annotations
 
@@ -11,38 +11,43 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, Everyone, Key, Outputs, View
-from brigade.nets.actor_critic import ActorCritic, Joint, no_memory
+from brigade.nets.actor_critic import ActorCritic, Joint, initial_carries
 from brigade.nets.distributions import Categorical, Distribution, Gaussian
 from brigade.nets.inputs import ChangingInputs
 
 
 @dataclass(frozen=True)
 class ActorCriticPolicy:
-    """Sample from the network's answer, or take the best.
+    """A feed-forward policy. It samples from the network's distribution or acts greedily.
 
-    It records nothing: without a memory, what a learner needs can be worked out afterwards.
+    It records nothing: learners compute values and log-probabilities for the whole rollout at once.
     """
 
     network: ActorCritic
     obs_shape: tuple[int, ...]
-    task: int | None = None  # acts as it does on this task, whatever the view says
+    task: int | None = None  # acts as on this task, ignoring the view's task id
 
     @property
     def sees_everyone(self) -> bool:
-        """Whether its critic is shown the observations of all seats."""
+        """Whether its critic gets the observations of all seats."""
         return bool(self.network.central_seats)
 
+    @property
+    def slow_when_batched(self) -> bool:
+        """True for a CNN: batched over weights, convolutions become slow grouped convolutions."""
+        return self.network.encoder == "cnn"
+
     def task_id(self, view: View) -> Array:
-        """Which task to act for."""
+        """The task id to act with."""
         return view.task_id if self.task is None else jnp.full_like(view.task_id, self.task)
 
     @property
     def distribution(self) -> type[Distribution]:
-        """What the network's answer means."""
+        """The action distribution."""
         return Gaussian if self.network.continuous else Categorical
 
     def init(self, key: Key) -> Any:
-        """Fresh parameters."""
+        """Initial parameters."""
         one = jnp.zeros(1, jnp.int32)
         obs = jnp.zeros((1, *self.obs_shape), jnp.uint8)
         return self.network.init(key, obs, one, self._blank_joint(one))["params"]
@@ -56,7 +61,7 @@ class ActorCriticPolicy:
         return Joint(jnp.zeros(shape, jnp.uint8), seat)
 
     def initial_carry(self, batch: tuple[int, ...]) -> Any:
-        """No memory."""
+        """No recurrent state."""
         return ()
 
     def outputs(
@@ -67,7 +72,7 @@ class ActorCriticPolicy:
         avail: Array,
         joint: Joint | None = None,
     ) -> Outputs:
-        """The answer without what is forbidden, and the value. One `task_id` may serve all."""
+        """Logits with unavailable actions masked, and values. `task_id` is [...] or a scalar."""
         out: Any = self.network.apply({"params": params}, obs, task_id, joint)
         return Outputs(self.distribution.mask(out.logits, avail), out.value)
 
@@ -78,33 +83,33 @@ class ActorCriticPolicy:
         out = self.outputs(params, view.obs, self.task_id(view), view.avail)
         return self.choose(out.logits, key, greedy), carry, {}
 
-    def choose(self, answer: Array, key: Key, greedy: bool) -> Array:
-        """An action for every answer."""
+    def choose(self, outputs: Array, key: Key, greedy: bool) -> Array:
+        """Greedy or sampled actions."""
         if greedy:
-            return self.distribution.best(answer)
-        return self.distribution.sample(key, answer)
+            return self.distribution.mode(outputs)
+        return self.distribution.sample(key, outputs)
 
 
 @dataclass(frozen=True)
 class RecurrentPolicy(ActorCriticPolicy):
-    """A policy that remembers. It records what it thought, since its memory is not kept."""
+    """A recurrent policy. It records log-probabilities, values and recurrent states."""
 
     def init(self, key: Key) -> Any:
-        """Fresh parameters."""
+        """Initial parameters."""
         one = jnp.zeros((1, 1), jnp.int32)
         obs = jnp.zeros((1, 1, *self.obs_shape), jnp.uint8)
         carry = self.initial_carry((1,))
         joint = self._blank_joint(one)
         variables = self.network.init(
-            key, obs, one, one == 0, carry, joint, method=ActorCritic.remember
+            key, obs, one, one == 0, carry, joint, method=ActorCritic.over_sequence
         )
         return variables["params"]
 
     def initial_carry(self, batch: tuple[int, ...]) -> Any:
-        """An empty memory for every seat."""
-        return no_memory(self.network, batch)
+        """Zeros [*batch, ...]."""
+        return initial_carries(self.network, batch)
 
-    def recall(
+    def sequence_outputs(
         self,
         params: Any,
         obs: Array | ChangingInputs,
@@ -114,7 +119,7 @@ class RecurrentPolicy(ActorCriticPolicy):
         carry: Any,
         joint: Joint | None = None,
     ) -> tuple[Outputs, Any]:
-        """Logits and values of sequences [T, ...], and the memory after them."""
+        """Logits and values of sequences [T, ...], and the last recurrent states."""
         out: Any
         out, carry = self.network.apply(
             {"params": params},
@@ -123,31 +128,31 @@ class RecurrentPolicy(ActorCriticPolicy):
             first,
             carry,
             joint,
-            method=ActorCritic.remember,
+            method=ActorCritic.over_sequence,
         )
         return Outputs(self.distribution.mask(out.logits, avail), out.value), carry
 
     def act(
         self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Any, dict[str, Array]]:
-        """One action per seat, with what a learner needs to know of it."""
+        """One action per seat, with its log-probability, its value and the state before it."""
         now, before = jax.tree.map(lambda x: x[None], view), carry
         joint = joint_view(now, self.network.central_seats, len(self.obs_shape))
-        out, carry = self.recall(
+        out, carry = self.sequence_outputs(
             params, now.obs, self.task_id(now), now.avail, now.first, carry, joint
         )
-        answer = out.logits[0]
-        action = self.choose(answer, key, greedy)
-        extras = {"log_prob": self.distribution.log_prob(answer, action), "carry": before}
-        if out.value is not None:  # a partner is not shown what its central critic would need
+        logits = out.logits[0]
+        action = self.choose(logits, key, greedy)
+        extras = {"log_prob": self.distribution.log_prob(logits, action), "carry": before}
+        if out.value is not None:  # None for partners: they lack their central critic's input
             extras["value"] = out.value[0]
         return action, carry, extras
 
 
 def joint_view(view: View, seats: int, obs_dims: int) -> Joint | None:
-    """What a central critic of so many seats sees, leaves [..., own seats, ...]; None without.
+    """The extra input of a critic, leaves [..., own seats, ...]; None if it has none.
 
-    The seats are all in the view, or `view.state` has what everyone sees.
+    A central critic's `seats` are all in the view, or `view.state` has the observations of all.
     """
     if isinstance(view.state, Everyone) and view.state.obs is None:
         return Joint(None, view.state.seat)
@@ -164,7 +169,7 @@ def joint_view(view: View, seats: int, obs_dims: int) -> Joint | None:
 
 
 def make_policy(settings: Mapping[str, Any]) -> ActorCriticPolicy:
-    """The policy that `settings_of` describes; in bfloat16 only where that is fast."""
+    """The policy that `settings_of` describes; bfloat16 becomes float32 on a CPU."""
     network, task = dict(settings["network"]), settings["task"]
     dtype = network.pop("dtype")
     for field in dataclasses.fields(ActorCritic):
@@ -175,7 +180,7 @@ def make_policy(settings: Mapping[str, Any]) -> ActorCriticPolicy:
                 f"{field.name} is {network[field.name]!r}; it must be a {kind.__name__}"
             )
     if task is not None and (type(task) is not int or not 0 <= task < network["num_tasks"]):
-        raise ValueError(f"task is {task!r}; it must be one of {network['num_tasks']}")
+        raise ValueError(f"task is {task!r}; it must be from 0 to {network['num_tasks'] - 1}")
     if dtype not in ("float32", "bfloat16"):
         raise ValueError(f"dtype is {dtype!r}; use float32 or bfloat16")
     low = dtype == "bfloat16" and jax.default_backend() != "cpu"
@@ -187,7 +192,7 @@ def make_policy(settings: Mapping[str, Any]) -> ActorCriticPolicy:
 
 
 def settings_of(policy: ActorCriticPolicy) -> dict[str, Any]:
-    """Plain values that make the policy again; for one that only acts."""
+    """Plain values from which `make_policy` rebuilds the policy."""
     network = {
         field.name: getattr(policy.network, field.name)
         for field in dataclasses.fields(policy.network)
@@ -200,7 +205,7 @@ def settings_of(policy: ActorCriticPolicy) -> dict[str, Any]:
 def actor_of(
     policy: ActorCriticPolicy, params: Any, task: int | None
 ) -> tuple[ActorCriticPolicy, Any]:
-    """The policy without its critic, acting as on one task."""
+    """The policy and its parameters without the critic, acting as on `task`."""
     network = policy.network.clone(critic=False, central_seats=0, critic_ids=0)
     acting = {name: part for name, part in params.items() if not name.startswith("critic_")}
     return type(policy)(network, policy.obs_shape, task), acting

@@ -1,4 +1,4 @@
-"""Partners: policies that are not being trained, by name, by script or from a file."""
+"""Partners: policies that are not being trained, from a script or a policy file."""
 
 from brigade.partners.scripted import Random, Stay
 

@@ -1,4 +1,4 @@
-"""Who is met, from the words of a command line: names, policy files, code of one's own."""
+"""The cast of partners from the words of a command line: names, policy files, user code."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ Reader = Callable[[str], Policies]
 def cast_of(
     words: Sequence[str], env: Environment, greedy: bool = False, read: Reader = load_policies
 ) -> Cast:
-    """A cast of partners: registered names, `file.py:Name`, and policy files.
+    """A cast of partners from registered names, `file.py:Name` and policy files.
 
-    `FILE:NAME` is one member of a file. Partners of one architecture become one group. `read`
-    turns the name of a file into its policies.
+    `FILE:NAME` is one member of a policy file. Partners of the same architecture form one group.
+    `read` loads a policy file.
     """
     parts = [partner_of(word, env, greedy, read) for word in words]
     names = [name for part, _ in parts for name in part.names]
-    taken, everybody = set[str](), Cast()
+    taken, cast = set[str](), Cast()
     for part, run in parts:
-        called = []
+        unique = []
         for name in part.names:
-            # Files may use the same names. What tells them apart is in them, not their path: a run
-            # keeps copies under other names.
+            # Files may use the same names. The prefix comes from the metadata, not from the path,
+            # because run folders hold copies under other names.
             if names.count(name) > 1 and run:
                 name = f"{run}/{name}"
             same = [f"{name} ({number})" for number in range(2, len(names) + 1)]
             name = next(each for each in (name, *same) if each not in taken)
             taken.add(name)
-            called.append(name)
-        everybody += replace(part, names=tuple(called))
-    return merged(everybody)
+            unique.append(name)
+        cast += replace(part, names=tuple(unique))
+    return merged(cast)
 
 
 def partner_of(word: str, env: Environment, greedy: bool, read: Reader) -> tuple[Cast, str]:
-    """What one word stands for, and the run it comes from, if it does from one."""
+    """The partners that a word names, and the run they come from; empty if none."""
     file, _, member = word.rpartition(":") if f"{SUFFIX}:" in word else (word, "", "")
     if file.endswith(SUFFIX):
         policies = read(file)
@@ -54,15 +54,15 @@ def partner_of(word: str, env: Environment, greedy: bool, read: Reader) -> tuple
         return found.cast(greedy), str(policies.origin.get("run", ""))
     if Path(word).is_dir():
         raise UserError(
-            f"{word} is a folder; save its policies with 'brigade export {word} --out FILE'"
+            f"{word} is a folder; export its policies with 'brigade export {word} --out FILE'"
         )
     if word.endswith(".py"):
-        raise UserError(f"partner {word}: say which class of the file, {word}:Name")
+        raise UserError(f"partner {word}: give the class as well, {word}:Name")
     kind = registry.get("partners", word)
     try:
         partner = kind.for_game(env) if hasattr(kind, "for_game") else kind()
         policy, params = member_of(partner)
-        hash(policy)  # compiled programs know it by its value
+        hash(policy)  # it is a static argument of compiled programs
         name = Path(word.rpartition(":")[2]).name
         return Cast((Group(policy, 1, greedy),), (stacked([params]),), (name,)), ""
     except (ValueError, TypeError, AttributeError) as error:
@@ -70,10 +70,12 @@ def partner_of(word: str, env: Environment, greedy: bool, read: Reader) -> tuple
 
 
 def member_of(partner: Any) -> tuple[Any, Any]:
-    """A partner's policy and parameters; some share a program with others."""
+    """A partner's policy and parameters; `member` lets several classes share one policy."""
     for needed in ("init", "initial_carry", "act"):
         if not hasattr(partner, needed):
-            raise ValueError(f"a partner is a policy, and this one has no {needed}")
+            raise ValueError(
+                f"a partner must have init, initial_carry and act; {needed} is missing"
+            )
     if hasattr(partner, "member"):
         policy, params = partner.member()
         return policy, params
@@ -81,7 +83,7 @@ def member_of(partner: Any) -> tuple[Any, Any]:
 
 
 def merged(cast: Cast) -> Cast:
-    """The same people, those of one architecture in one group; their numbers may change."""
+    """The same partners with one group per architecture; their indices may change."""
     kinds: dict[tuple[Any, bool], list[tuple[Any, tuple[str, ...]]]] = {}
     first = 0
     for group, params in zip(cast.groups, cast.params, strict=True):
@@ -90,12 +92,12 @@ def merged(cast: Cast) -> Cast:
         first += group.size
     groups, everything, names = [], [], list[str]()
     for (policy, greedy), parts in kinds.items():
-        called = [name for _, part in parts for name in part]
-        groups.append(Group(policy, len(called), greedy))
+        members = [name for _, part in parts for name in part]
+        groups.append(Group(policy, len(members), greedy))
         everything.append(
             jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *[params for params, _ in parts])
         )
-        names += called
+        names += members
     return Cast(tuple(groups), tuple(everything), tuple(names))
 
 

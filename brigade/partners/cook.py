@@ -1,8 +1,8 @@
-"""Cooks that follow a plan: they fetch, cook and serve on shortest paths, from what they see.
+"""Scripted cooks: they fetch, cook and serve on shortest paths.
 
-Everything is read from the observation, so that a cook can take any seat of any kitchen that is
-seen in full. What a cook takes on, and how reliably, are its habits: numbers, so that cooks with
-different habits are one program.
+They act on the observation alone, so a cook can play any seat of any kitchen with the full view.
+Which tasks a cook does, and how reliably, are its parameters (`Habits`), so cooks with different
+habits share one program.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from brigade.envs.overcooked import Overcooked
 from brigade.envs.overcooked.observe import SHARED_CHANNELS
 from brigade.envs.overcooked.things import INTERACT, STAY
 
-NOTHING, FOOD, PLATE, SOUP = range(4)  # what is in a hand
-NO_WAY = 2**15
+NOTHING, FOOD, PLATE, SOUP = range(4)  # what a cook holds
+UNREACHABLE = 2**15  # as a distance
 
 
 class Habits(struct.PyTreeNode):
-    """What a cook does, and how often it does otherwise. Leaves [], or [members]."""
+    """The parameters of a cook. Leaves [], or [members]."""
 
     cooks: Array  # bool: brings ingredients to pots
     serves: Array  # bool: fetches plates, plates soups and serves them
-    drops: Array  # f32: how likely it leaves what it fetched on a counter
+    drops: Array  # f32: probability of leaving what it fetched on a counter
 
     @classmethod
     def of(cls, cooks: bool = True, serves: bool = True, drops: float = 0.0) -> Habits:
@@ -37,31 +37,32 @@ class Habits(struct.PyTreeNode):
 
 
 class Errand(struct.PyTreeNode):
-    """What a cook remembers. Leaves [..., seats]."""
+    """The state of a cook from one timestep to the next. Leaves [..., seats]."""
 
-    cell: Array  # int32: where it stood a step ago
+    cell: Array  # int32: its position one step ago
     hand: Array  # int32: what it held
-    dropping: Array  # bool: what it holds is meant for a counter
+    dropping: Array  # bool: it is going to leave what it holds on a counter
 
 
 @dataclass(frozen=True)
 class Cook:
-    """Fills pots as long as one has room, then plates and serves, by default.
+    """Fills pots while one has room, then plates and serves soups, by default.
 
-    One that does only half of this waits where it is for the other half to be done. One that does
-    both puts away what is of no use now, and uses what lies on counters. With no free way to go it
-    steps aside at random. Where it did not get on, or would turn back at once, it waits every other
-    time: two who want the same tile, or make way for each other in step, would do so for ever.
+    A cook that does only one of the two holds its item and waits until its partner has done the
+    other. A cook that does both puts down items it cannot use now, and uses items on counters.
+    If all paths are blocked it moves in a random direction. If its last move was blocked, or its
+    next move would only undo the last one, it stays with probability 1/2: otherwise two cooks could
+    block each other, or step aside for each other, forever.
     """
 
     always_samples: ClassVar[bool] = True
 
     def init(self, key: Key) -> Habits:
-        """The habits of one who does it all, and does it reliably."""
+        """The habits of a cook that does everything, reliably."""
         return Habits.of()
 
     def initial_carry(self, batch: tuple[int, ...]) -> Errand:
-        """Empty hands."""
+        """The state before an episode: empty hands."""
         zeros = jnp.zeros(batch, jnp.int32)
         return Errand(zeros, zeros, zeros == 1)
 
@@ -71,24 +72,24 @@ class Cook:
         """One action per seat."""
         drop_key, wait_key, aside_key = jax.random.split(key, 3)
         shape = view.active.shape
-        seen = look(view.obs)
-        fetched = (seen.hand == FOOD) | (seen.hand == PLATE)
+        scene = parse(view.obs)
+        fetched = (scene.hand == FOOD) | (scene.hand == PLATE)
         picked_up = fetched & ((carry.hand == NOTHING) | view.first)
         drops = jax.random.uniform(drop_key, shape) < params.drops
         dropping = jnp.where(picked_up, drops, carry.dropping & fetched & ~view.first)
         aside = jax.random.randint(aside_key, shape, 0, STAY)
-        action = way_to(seen, targets(seen, params, dropping), aside)
-        waits = gets_nowhere(seen, carry, view, action) & ~view.first
+        action = next_action(scene, targets(scene, params, dropping), aside)
+        waits = is_stuck(scene, carry, view, action) & ~view.first
         action = jnp.where(waits & jax.random.bernoulli(wait_key, 0.5, shape), STAY, action)
-        return action.astype(jnp.int32), Errand(seen.cell, seen.hand, dropping), {}
+        return action.astype(jnp.int32), Errand(scene.cell, scene.hand, dropping), {}
 
 
 @dataclass(frozen=True)
 class Planner(Cook):
-    """A cook with settled habits."""
+    """A cook with fixed habits."""
 
     drops: float = 0.1
-    """How likely it leaves an onion or a plate on a counter."""
+    """Probability of leaving an onion or a plate on a counter."""
 
     cooks: ClassVar[bool] = True
     serves: ClassVar[bool] = True
@@ -99,51 +100,51 @@ class Planner(Cook):
 
     @classmethod
     def for_game(cls, env: Environment) -> Planner:
-        """Cooks work in kitchens that are seen in full."""
+        """A cook for Overcooked with the full view; an error for other environments."""
         if not isinstance(env, Overcooked) or env.view != "full":
             raise ValueError(
-                "cooks that plan need Overcooked with the full view; choose another partner"
+                "scripted cooks need Overcooked with the full view; choose another partner"
             )
         return cls()
 
     def member(self) -> tuple[Cook, Habits]:
-        """The program that all cooks share, and what makes this one."""
+        """The policy that all cooks share, and the parameters of this one."""
         return Cook(), Habits.of(self.cooks, self.serves, self.drops)
 
 
 @dataclass(frozen=True)
 class Human(Planner):
-    """Fills pots, and when none is free plates and serves."""
+    """Fills pots; if no pot has room, plates and serves soups."""
 
 
 @dataclass(frozen=True)
 class OnionOnly(Planner):
-    """Fills pots, nothing else."""
+    """Only fills pots."""
 
     serves: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class PlateOnly(Planner):
-    """Plates and serves, nothing else."""
+    """Only plates and serves soups."""
 
     cooks: ClassVar[bool] = False
 
 
-class Seen(NamedTuple):
-    """An observation in words. Planes [..., height, width] bool, the rest [...]."""
+class Scene(NamedTuple):
+    """An observation by meaning. Planes are [..., height, width] bool, the rest [...]."""
 
     own: Array
     other: Array
-    cell: Array  # int32: where it stands, row by row
-    floor_ahead: Array  # bool: it faces a tile that can be walked on
+    cell: Array  # int32: own position, in row-major order
+    floor_ahead: Array  # bool: it faces a floor tile
     facing: Array  # up, down, right, left
     hand: Array  # int32
-    room: Array  # floor that can be walked to, other cooks aside
-    open_pots: Array  # that take ingredients; a full pot cooks at once
-    busy_pots: Array  # that cook, or hold a soup
+    room: Array  # floor that it can reach, ignoring other cooks
+    open_pots: Array  # pots that take ingredients; a full pot starts cooking at once
+    busy_pots: Array  # pots that cook, or hold a soup
     ready_pots: Array
-    counters: Array  # with nothing on them
+    counters: Array  # empty ones
     ingredients: Array  # piles
     plates: Array
     lying_food: Array  # on counters
@@ -151,13 +152,13 @@ class Seen(NamedTuple):
     servings: Array
 
 
-def look(obs: Array) -> Seen:
-    """Understand observations [..., height, width, channels], without stations out of reach."""
+def parse(obs: Array) -> Scene:
+    """Parse observations [..., height, width, channels]; stations out of reach are left out."""
     planes = obs > 0
     own, other, facings = planes[..., 0], planes[..., 1], planes[..., 2:6]
     shared = {
-        name: planes[..., place - len(SHARED_CHANNELS)]
-        for place, name in enumerate(SHARED_CHANNELS)
+        name: planes[..., index - len(SHARED_CHANNELS)]
+        for index, name in enumerate(SHARED_CHANNELS)
     }
     food = shared["onions"] | shared["tomatoes"]
     plate, soup = shared["plates"], shared["soup ready, in a pot or plated"]
@@ -173,7 +174,7 @@ def look(obs: Array) -> Seen:
     )
     facing = facings.any(axis=(-3, -2)).argmax(-1)
     held = [anywhere(own & thing) for thing in (food, plate, soup)]
-    return Seen(
+    return Scene(
         own=own,
         other=other,
         cell=own.reshape(*own.shape[:-2], -1).argmax(-1).astype(jnp.int32),
@@ -193,59 +194,59 @@ def look(obs: Array) -> Seen:
     )
 
 
-def targets(seen: Seen, habits: Habits, dropping: Array) -> Array:
-    """[..., height, width] bool: the tiles a cook would now use; none if there is only waiting."""
-    pot_free, soup_coming = anywhere(seen.open_pots), anywhere(seen.busy_pots)
-    counter_free = anywhere(seen.counters)
+def targets(scene: Scene, habits: Habits, dropping: Array) -> Array:
+    """[..., height, width] bool: the tiles a cook wants to use now; none if it has to wait."""
+    pot_free, soup_coming = anywhere(scene.open_pots), anywhere(scene.busy_pots)
+    counter_free = anywhere(scene.counters)
     does_both = habits.cooks & habits.serves
     cooks_now = habits.cooks & (pot_free | ~habits.serves)
     lays_food_down = (dropping | (habits.serves & ~pot_free)) & counter_free
     lays_plate_down = (dropping | (habits.cooks & ~soup_coming)) & counter_free
     errands = (
-        (NOTHING, cooks_now, seen.ingredients | (seen.lying_food & does_both)),
-        (NOTHING, habits.serves & ~cooks_now, seen.plates | (seen.lying_plates & does_both)),
-        (FOOD, lays_food_down, seen.counters),
-        (FOOD, ~lays_food_down, seen.open_pots),
-        (PLATE, lays_plate_down, seen.counters),
-        (PLATE, ~lays_plate_down, seen.ready_pots),
-        (SOUP, True, seen.servings),
+        (NOTHING, cooks_now, scene.ingredients | (scene.lying_food & does_both)),
+        (NOTHING, habits.serves & ~cooks_now, scene.plates | (scene.lying_plates & does_both)),
+        (FOOD, lays_food_down, scene.counters),
+        (FOOD, ~lays_food_down, scene.open_pots),
+        (PLATE, lays_plate_down, scene.counters),
+        (PLATE, ~lays_plate_down, scene.ready_pots),
+        (SOUP, True, scene.servings),
     )
-    chosen = jnp.zeros_like(seen.own)
+    chosen = jnp.zeros_like(scene.own)
     for hand, when, tiles in errands:
-        chosen |= tiles & ((seen.hand == hand) & when)[..., None, None]
+        chosen |= tiles & ((scene.hand == hand) & when)[..., None, None]
     return chosen
 
 
-def way_to(seen: Seen, target: Array, aside: Array) -> Array:
-    """The next action on the shortest way to use one of the target tiles."""
-    free = seen.room & ~seen.other
+def next_action(scene: Scene, target: Array, aside: Array) -> Array:
+    """The next action on a shortest path to a target tile; `aside` if all paths are blocked."""
+    free = scene.room & ~scene.other
     distance = walking_distance(beside(target) & free, free)
-    here = at(distance, seen.own)
-    around = [at(neighbour(distance, way, NO_WAY), seen.own) for way in range(4)]
-    action = jnp.where(here < NO_WAY, jnp.stack(around, -1).argmin(-1), aside)
-    action = jnp.where(here == 0, next_to(seen.own, target).argmax(-1), action)
-    action = jnp.where(ahead(seen.own, target, seen.facing), INTERACT, action)
+    here = at(distance, scene.own)
+    around = [at(neighbour(distance, d, UNREACHABLE), scene.own) for d in range(4)]
+    action = jnp.where(here < UNREACHABLE, jnp.stack(around, -1).argmin(-1), aside)
+    action = jnp.where(here == 0, next_to(scene.own, target).argmax(-1), action)
+    action = jnp.where(ahead(scene.own, target, scene.facing), INTERACT, action)
     return jnp.where(anywhere(target), action, STAY)
 
 
-def gets_nowhere(seen: Seen, before: Errand, view: View, action: Array) -> Array:
-    """Whether the last step failed for want of room, or the next would only take it back."""
+def is_stuck(scene: Scene, before: Errand, view: View, action: Array) -> Array:
+    """Whether the last move was blocked, or the next one would only undo it."""
     walked = (view.prev_action >= 0) & (view.prev_action < STAY)
-    stayed = seen.cell == before.cell
+    stayed = scene.cell == before.cell
     width = view.obs.shape[-2]
-    next_cell = seen.cell + jnp.array([-width, width, 1, -1, 0, 0])[action]
-    turns_back = ~stayed & (next_cell == before.cell) & (seen.hand == before.hand)
-    return (walked & stayed & seen.floor_ahead) | turns_back
+    next_cell = scene.cell + jnp.array([-width, width, 1, -1, 0, 0])[action]
+    turns_back = ~stayed & (next_cell == before.cell) & (scene.hand == before.hand)
+    return (walked & stayed & scene.floor_ahead) | turns_back
 
 
 # --- planes [..., height, width] ---
 
 
-def neighbour(plane: Array, way: int, outside: bool | int) -> Array:
-    """What each tile has next to it in a direction: up, down, right, left."""
-    axis, by = ((-2, 1), (-2, -1), (-1, -1), (-1, 1))[way]
+def neighbour(plane: Array, direction: int, outside: bool | int) -> Array:
+    """For each tile the value of its neighbour in a direction: up, down, right, left."""
+    axis, by = ((-2, 1), (-2, -1), (-1, -1), (-1, 1))[direction]
     moved = jnp.roll(plane, by, axis)
-    edge = (0, -1, -1, 0)[way]
+    edge = (0, -1, -1, 0)[direction]
     if axis == -2:
         return moved.at[..., edge, :].set(outside)
     return moved.at[..., edge].set(outside)
@@ -253,22 +254,24 @@ def neighbour(plane: Array, way: int, outside: bool | int) -> Array:
 
 def beside(plane: Array) -> Array:
     """The tiles next to marked ones."""
-    up, down, right, left = (neighbour(plane, way, False) for way in range(4))
+    up, down, right, left = (neighbour(plane, direction, False) for direction in range(4))
     return up | down | right | left
 
 
 def next_to(mark: Array, plane: Array) -> Array:
-    """[..., 4] bool: which ways from the marked tile the plane is marked."""
-    return jnp.stack([anywhere(mark & neighbour(plane, way, False)) for way in range(4)], -1)
+    """[..., 4] bool: in which directions from the marked tile the plane is marked."""
+    return jnp.stack(
+        [anywhere(mark & neighbour(plane, direction, False)) for direction in range(4)], -1
+    )
 
 
 def ahead(mark: Array, plane: Array, facing: Array) -> Array:
-    """Whether the plane is marked on the tile that is faced from the marked one."""
+    """Whether the plane is marked on the tile that the marked tile faces."""
     return jnp.take_along_axis(next_to(mark, plane), facing[..., None], axis=-1)[..., 0]
 
 
 def flood(start: Array, passable: Array) -> Array:
-    """All passable tiles that can be walked to from `start`, which counts as one."""
+    """All passable tiles that can be reached from `start`, including `start` itself."""
 
     def grow(_: int, reached: Array) -> Array:
         return reached | (beside(reached) & passable)
@@ -277,26 +280,26 @@ def flood(start: Array, passable: Array) -> Array:
 
 
 def walking_distance(goal: Array, passable: Array) -> Array:
-    """int32: steps over passable tiles to the nearest goal; NO_WAY where there is none."""
+    """int32: steps over passable tiles to the nearest goal, or UNREACHABLE."""
 
     def relax(_: int, distance: Array) -> Array:
         nearest = distance
-        for way in range(4):
-            nearest = jnp.minimum(nearest, 1 + neighbour(distance, way, NO_WAY))
-        return jnp.where(passable, jnp.minimum(nearest, NO_WAY), NO_WAY)
+        for direction in range(4):
+            nearest = jnp.minimum(nearest, 1 + neighbour(distance, direction, UNREACHABLE))
+        return jnp.where(passable, jnp.minimum(nearest, UNREACHABLE), UNREACHABLE)
 
-    start = jnp.where(goal & passable, 0, NO_WAY)
+    start = jnp.where(goal & passable, 0, UNREACHABLE)
     return jax.lax.fori_loop(0, longest_walk(goal), relax, start)
 
 
 def longest_walk(plane: Array) -> int:
-    """More steps than the inside of a kitchen has tiles, no shortest way has."""
+    """An upper bound on the length of a shortest path: the number of inner tiles."""
     height, width = plane.shape[-2:]
     return (height - 2) * (width - 2)
 
 
 def at(plane: Array, mark: Array) -> Array:
-    """The number on the marked tile."""
+    """The value on the marked tile."""
     return jnp.sum(jnp.where(mark, plane, 0), axis=(-2, -1))
 
 

@@ -1,8 +1,8 @@
-"""Policy files: trained policies of one architecture, to be loaded into any seat of their game.
+"""Policy files: trained policies of one architecture, for any seat of their environment.
 
-A file `name.safetensors` holds stacked parameters and a text: which registered policy they belong
-to and its settings, the interface of the game, and for every member a name and where it comes from.
-Reading one executes nothing.
+A file `name.safetensors` holds stacked parameters and metadata: the registered policy and its
+settings, the interface of the environment, and a name and the provenance of every member. Reading a
+file executes no code.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from brigade.nets.policy import settings_of
 FORMAT = 1
 SUFFIX = ".safetensors"
 REMEDY = "make one with 'brigade export RUN --out FILE'"
-LONGEST_NAME = 100  # characters
-KIND = "actor_critic"  # the registered name of the policies our learners train
+MAX_NAME_LENGTH = 100  # characters
+KIND = "actor_critic"  # the registered name of the policies that learners train
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,34 +38,34 @@ class Policies:
 
     policy: Policy
     params: Any
-    game: Mapping[str, Any]  # what `interface` says of the game they were trained in
-    members: Sequence[Mapping[str, Any]]  # plain values: a `name`, and where it comes from
+    game: Mapping[str, Any]  # the `interface` of the environment they were trained in
+    members: Sequence[Mapping[str, Any]]  # plain values: a `name`, and its provenance
     origin: Mapping[str, Any] = field(default_factory=dict)  # plain values: benchmark, settings
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the members."""
+        """The names of the members."""
         return tuple(str(member["name"]) for member in self.members)
 
     def only(self, names: Sequence[str]) -> Policies:
         """Some of the members, in this order."""
-        places = []
+        indices = []
         for name in names:
             if name not in self.names:
                 raise UserError(registry.unknown_name("member", name, self.names))
-            places.append(self.names.index(name))
-        params = jax.tree.map(lambda x: x[np.array(places)], self.params)
-        members = [self.members[place] for place in places]
+            indices.append(self.names.index(name))
+        params = jax.tree.map(lambda x: x[np.array(indices)], self.params)
+        members = [self.members[index] for index in indices]
         return Policies(self.policy, params, self.game, members, self.origin)
 
     def cast(self, greedy: bool = False) -> Cast:
-        """All of them as partners."""
+        """All members as partners."""
         group = Group(self.policy, len(self.members), greedy)
         return Cast((group,), (self.params,), self.names)
 
     def as_bytes(self) -> bytes:
         """The content of a policy file."""
-        about = {
+        metadata = {
             "format": FORMAT,
             "policy": KIND,
             "settings": settings_of(self.policy),  # type: ignore[arg-type]
@@ -77,99 +77,100 @@ class Policies:
             name: np.ascontiguousarray(leaf)
             for name, leaf in flatten_dict(self.params, sep="/").items()
         }
-        return save(arrays, metadata={"brigade": json.dumps(about)})
+        return save(arrays, metadata={"brigade": json.dumps(metadata)})
 
 
 def interface(env: Environment) -> dict[str, Any]:
-    """What a policy must know of a game to play it."""
+    """What a policy depends on in an environment: seats, observations and actions."""
     return {
         "name": type(env).__name__,
         "seats": env.num_agents,
         "observation": list(env.obs_shape),
         "actions": env.num_actions,
-        "continuous": bool(getattr(env, "continuous", False)),
+        "continuous": bool(env.continuous),
     }
 
 
 def load_policies(path: str | Path) -> Policies:
-    """Read a policy file; what is wrong with one is said in one line."""
-    about, arrays = _read(Path(path))
-    if about["format"] != FORMAT:
-        raise UserError(f"{path} has format {about['format']}; this Brigade reads {FORMAT}")
+    """Read a policy file; an invalid one is a one-line error."""
+    metadata, arrays = _read(Path(path))
+    if metadata["format"] != FORMAT:
+        raise UserError(f"{path} has format {metadata['format']}; this Brigade reads {FORMAT}")
     try:
-        members = [dict(member) for member in about["members"]]
-        game, origin = dict(about["game"]), dict(about["origin"])
+        members = [dict(member) for member in metadata["members"]]
+        game, origin = dict(metadata["game"]), dict(metadata["origin"])
         if not isinstance(origin.get("env", {}), dict):
-            raise ValueError("origin.env is no table of settings")
-        policy = _policy(str(about["policy"]), about["settings"])
+            raise ValueError("origin.env is not a dictionary of settings")
+        policy = _policy(str(metadata["policy"]), metadata["settings"])
         wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
         shapes = {name: (len(members), *leaf.shape) for name, leaf in wanted.items()}
         names = [str(member["name"]) for member in members]
-        check_settings(about["settings"], game)
+        check_settings(metadata["settings"], game)
     except UserError:
         raise
-    except Exception as error:  # whatever a foreign text makes a network say
+    except Exception as error:  # a network can raise anything for invalid settings
         raise UserError(f"{path} is damaged: {_one_line(error)}") from error
     if not members or len(set(names)) < len(names) or not all(map(_is_plain, names)):
-        raise UserError(f"{path} is damaged: its members need plain names, each its own")
+        raise UserError(f"{path} is damaged: its members need unique, printable names")
     for name in sorted(shapes.keys() | arrays.keys()):
-        found = arrays[name].shape if name in arrays else "no such array"
+        found = arrays[name].shape if name in arrays else "missing"
         if found != shapes.get(name):
             raise UserError(
-                f"{path} is damaged: {name} is {found}, but the policy it names has "
+                f"{path} is damaged: {name} is {found}, but its policy expects "
                 f"{shapes.get(name, 'no such array')}"
             )
         with np.errstate(over="ignore"):
             arrays[name] = arrays[name].astype(np.float32)
         if not np.isfinite(arrays[name]).all():
-            raise UserError(f"{path} is damaged: {name} holds numbers that are not finite")
+            raise UserError(f"{path} is damaged: {name} has values that are not finite")
     params = {name: jnp.asarray(array) for name, array in arrays.items()}
     return Policies(policy, unflatten_dict(params, sep="/"), game, members, origin)
 
 
 def check_settings(settings: Mapping[str, Any], game: Mapping[str, Any]) -> None:
-    """A policy must be made for the game that its file names."""
+    """Check that the policy matches the environment that the file names."""
     network = settings["network"]
     made_for = (network["num_actions"], list(settings["obs_shape"]), network["continuous"])
     if made_for != (game["actions"], game["observation"], game["continuous"]):
-        raise ValueError("its policy does not fit the game it names")
+        raise ValueError("its policy does not match the environment it names")
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name can be shown anywhere."""
-    return name.isprintable() and 0 < len(name) <= LONGEST_NAME
+    """Whether a name is printable and not too long."""
+    return name.isprintable() and 0 < len(name) <= MAX_NAME_LENGTH
 
 
 def check_fits(policies: Policies, env: Environment, file: str) -> None:
-    """Refuse policies that were trained in a game that is seen or played in another way."""
+    """Reject policies trained with other observations, actions or numbers of seats."""
     here, there = interface(env), policies.game
     for name, what in here.items():
         if there.get(name) != what:
             raise UserError(
-                f"{file} was trained in a game with {name} {there.get(name)}; here it is {what}"
+                f"{file} was trained for an environment with {name} {there.get(name)}; "
+                f"here it is {what}"
             )
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The text and the arrays of a file."""
+    """The metadata and the arrays of a file."""
     try:
         with safetensors.safe_open(str(path), framework="numpy") as file:
-            about = json.loads((file.metadata() or {})["brigade"])
+            metadata = json.loads((file.metadata() or {})["brigade"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if not isinstance(about, dict) or not isinstance(about["format"], int):
+        if not isinstance(metadata, dict) or not isinstance(metadata["format"], int):
             raise ValueError("no format")
     except FileNotFoundError as error:
         raise UserError(f"there is no policy file {path}; {REMEDY}") from error
     except OSError as error:
         raise UserError(f"cannot read the policy file {path}: {_one_line(error)}") from error
-    except Exception as error:  # whatever reading foreign bytes can raise
+    except Exception as error:  # reading untrusted bytes can raise anything
         reason = _one_line(error) if path.suffix == SUFFIX else f"its name should end in {SUFFIX}"
         raise UserError(f"{path} is not a policy file ({reason}); {REMEDY}") from error
-    return about, arrays
+    return metadata, arrays
 
 
 def _policy(kind: str, settings: Any) -> Policy:
-    """By its registered name alone: a file may not point at code."""
+    """A policy by its registered name only: a file must not name code."""
     if kind not in registry.names("policies"):
         raise UserError(registry.unknown_name("policy", kind, registry.names("policies")))
     policy: Policy = registry.get("policies", kind)(settings)

@@ -27,22 +27,22 @@ class Scripted:
 
 @dataclass(frozen=True)
 class Stay(Scripted):
-    """Never moves. `action` is what staying is in the game at hand; Overcooked's is 4."""
+    """Never moves. `action` is the environment's action for staying; Overcooked's is 4."""
 
     action: int | tuple[float, ...] = 4
 
     @classmethod
     def for_game(cls, env: Environment) -> Stay:
-        """With the action that stays in this game."""
-        action = getattr(env, "stay_action", None)
+        """A partner with the stay action of this environment."""
+        action = env.stay_action
         if action is None:
-            raise ValueError("this game has no action that stays; choose another partner")
+            raise ValueError("this environment has no stay action; choose another partner")
         return cls(action)
 
     def act(
         self, params: tuple[()], carry: tuple[()], view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, tuple[()], dict[str, Array]]:
-        """The same action for everyone."""
+        """The same action for every seat."""
         dtype = jnp.int32 if isinstance(self.action, int) else jnp.float32
         action = jnp.asarray(self.action, dtype)
         return jnp.broadcast_to(action, view.active.shape + action.shape), carry, {}
@@ -50,7 +50,7 @@ class Stay(Scripted):
 
 @dataclass(frozen=True)
 class Random(Scripted):
-    """Any allowed action, each as likely; of continuous ones, any number from -1 to 1."""
+    """Samples uniformly: from the available actions, or from [-1, 1] for continuous ones."""
 
     continuous: bool = False
 
@@ -58,8 +58,8 @@ class Random(Scripted):
 
     @classmethod
     def for_game(cls, env: Environment) -> Random:
-        """With actions of this game's kind."""
-        return cls(getattr(env, "continuous", False))
+        """A partner with discrete or continuous actions, as in this environment."""
+        return cls(env.continuous)
 
     def act(
         self, params: tuple[()], carry: tuple[()], view: View, key: Key, greedy: bool = False

@@ -1,4 +1,4 @@
-"""Populations: many policies that learn side by side, and who of them meets whom."""
+"""Populations: policies that are trained in parallel, and which of them play together."""
 
 from brigade.populations.generator import Generator
 from brigade.populations.learner import PopulationLearner

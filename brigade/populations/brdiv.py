@@ -1,8 +1,8 @@
 """BRDiv: partners with different best responses (Rahman and others, TMLR 2023).
 
-Every partner has a best response of its own. Pairs that belong together are paid for what they
-achieve, all other pairs for what they do not, so that partners come to differ in what works with
-them. All pairings are played side by side.
+Every partner is trained with its own best response. Matched pairs maximise the return, mismatched
+pairs minimise it, so that no response works well with another partner. All pairings are played in
+parallel.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from brigade.populations.generator import Generator
 
 @dataclass(frozen=True)
 class BRDiv(Generator):
-    """With R_ij the return of partner i and response j, policies maximise
+    """With R_ij the return of partner i and response j, all policies maximise
 
     (1 + 2a) mean_i R_ii - 2ac mean_{i != j} R_ij,  a = `diversity`, c = `cross_play`.
 
-    Partners are the policies 0 to n - 1, their responses n to 2n - 1.
+    Partners are policies 0 to n - 1, their responses n to 2n - 1.
     """
 
     members: int = 3
-    """Partners to make, each with a best response of its own."""
+    """Number of partners, each with its own best response."""
     diversity: float = 1.0
-    """The weight a of the difference between own pairs and others, against plain returns."""
+    """Weight a of the difference between matched and mismatched pairs, against plain returns."""
     cross_play: float = 0.5
-    """The weight c of other pairs in it: 1 in the original, 0.5 in MEAL's release."""
+    """Weight c of mismatched pairs in that difference: 1 in the original, 0.5 in MEAL's release."""
     both_seats: bool = True
-    """Draw who sits where for every game; without, responses have seat 0 and partners seat 1."""
+    """Sample who has which seat; otherwise responses have seat 0 and partners seat 1."""
 
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
     defaults: ClassVar[Mapping[str, Any]] = {
@@ -76,10 +76,11 @@ class BRDiv(Generator):
 
     def check(self, env: Environment, learner: Learner) -> None:
         if env.num_agents != 2:
-            raise ValueError(f"brdiv pairs policies up; this game has {env.num_agents} seats")
-        if hasattr(learner.policy, "recall"):
+            raise ValueError(f"brdiv needs two seats; this game has {env.num_agents} seats")
+        if hasattr(learner.policy, "sequence_outputs"):
             raise ValueError(
-                "brdiv's critics are told whom they play with; use no --network.memory"
+                "brdiv gives critics partner ids, which recurrent policies do not support; "
+                "use no --network.memory"
             )
 
     def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
@@ -111,15 +112,15 @@ class BRDiv(Generator):
     def pay(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         assert traj.seating is not None
         weight = self.weights(traj.seating)  # [tables]
-        by_game = jnp.repeat(weight, traj.valid.shape[1] // len(weight))[:, None]  # [B, 1]
+        by_env = jnp.repeat(weight, traj.valid.shape[1] // len(weight))[:, None]  # [B, 1]
         info = dict(traj.info)
         if "shaped_reward" in info:
-            info["shaped_reward"] = by_game * info["shaped_reward"]
-        return traj.replace(reward=by_game * traj.reward, info=info)
+            info["shaped_reward"] = by_env * info["shaped_reward"]
+        return traj.replace(reward=by_env * traj.reward, info=info)
 
     def weights(self, seating: Seating) -> Array:
-        """[tables]: what a pairing's return counts for in the objective, an own pair's being 1."""
+        """[tables]: the weight of each pairing's return, scaled so that matched pairs have 1."""
         one, other = (seating.member % self.members).T
-        own = 1.0 + 2.0 * self.diversity
-        cross = -2.0 * self.diversity * self.cross_play / (self.members - 1)
-        return jnp.where(one == other, 1.0, cross / own)
+        matched = 1.0 + 2.0 * self.diversity
+        mismatched = -2.0 * self.diversity * self.cross_play / (self.members - 1)
+        return jnp.where(one == other, 1.0, mismatched / matched)

@@ -1,4 +1,4 @@
-"""How a population comes about: who meets whom, what they are paid, what follows a rollout."""
+"""The base class of population generators: which policies play together, and for what reward."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from brigade.core.checks import at_least
 
 @dataclass(frozen=True)
 class Generator:
-    """A frozen dataclass of settings. Every default is self-play of independent policies.
+    """A frozen dataclass of settings. The defaults are self-play of independent policies.
 
-    It has no rollout, no optimiser and no loss of its own: policies learn by the learner of the
-    run, each from the seats it sits on.
+    A generator has no rollout, no optimiser and no RL loss. Each policy is trained by the run's
+    learner on the seats it plays.
     """
 
     members: int = 8
-    """Policies to make."""
+    """Number of policies in the population."""
 
-    # Settings of a run that this generator is known to work with, in the form of a config file.
+    # Settings of a run that work with this generator, in the form of a config file.
     defaults: ClassVar[Mapping[str, Any]] = {}
-    # What reports of such a population show.
+    # The measures that reports of such a population show.
     measures: ClassVar[tuple[str, ...]] = ("self_play",)
 
     def __post_init__(self) -> None:
@@ -33,61 +33,61 @@ class Generator:
 
     @property
     def policies(self) -> int:
-        """How many are trained; more than `members` where some only help others to learn."""
+        """The number of trained policies: `members`, plus any that only help to train them."""
         return self.members
 
     @property
     def tables(self) -> int:
-        """Tables of a rollout: everybody who meets, meets equally often."""
+        """The number of tables in a rollout, so that every pairing occurs equally often."""
         return self.members
 
     @property
     def critic_ids(self) -> int:
-        """Number of partner ids that are given to the critic; 0: none."""
+        """The number of partner ids that critics get as input; 0: none."""
         return 0
 
     def names(self) -> list[str]:
-        """Of all policies; the first `members` are what the population is for."""
+        """Names of all policies; the first `members` are those of the population."""
         return [f"member-{number}" for number in range(1, self.members + 1)]
 
     def check(self, env: Environment, learner: Learner) -> None:
-        """Raise a ValueError of one line where the generator does not fit; before training."""
+        """Raise a one-line ValueError if the generator cannot be used; called before training."""
 
     def init(self, key: Key) -> Any:
-        """What the generator keeps while it works: a pytree."""
+        """The generator's initial state: a pytree."""
         return ()
 
     def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
-        """Who meets whom in the next games; each policy on equally many seats."""
+        """The next seating; every policy must have equally many seats."""
         return with_themselves(self.members, tables, seats)
 
     def evaluation(self, seats: int) -> tuple[Seating, list[str]]:
-        """The tables that evaluations play, and their names; again equally many of each policy."""
+        """The seating of evaluations and the names of its tables; equally many seats each."""
         return with_themselves(self.policies, self.policies, seats), self.names()
 
     def own_tables(self, member: int) -> list[int]:
-        """The tables of an evaluation that show what a member can do."""
+        """The tables of an evaluation whose score counts as the member's own."""
         return [member]
 
     def critic_id(self, seating: Seating) -> Array:
-        """[tables, seats] int32: whom each seat plays with, for its critic."""
+        """[tables, seats] int32: the partner id that each seat's critic gets."""
         return jnp.zeros_like(seating.member)
 
     def pay(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
-        """Edit what everybody is paid: `reward` and `info["shaped_reward"]`, [T, B, seats]."""
+        """Edit the rewards: `reward` and `info["shaped_reward"]`, both [T, B, seats]."""
         return traj
 
     def loss(self, state: Any, learner: Learner, params: Any, batch: Any, key: Key) -> Array:
-        """A term across policies, added to the sum of their losses; leaves [policies, ...]."""
+        """A loss term across policies, added to the sum of their losses; leaves [policies, ...]."""
         return jnp.float32(0.0)
 
     def after(self, state: Any, params: Any, traj: Trajectory, key: Key) -> Any:
-        """A rollout was learned from: snapshots, rankings, multipliers."""
+        """The generator's state after a rollout was learned from (snapshots, rankings)."""
         return state
 
 
 def with_themselves(policies: int, tables: int, seats: int) -> Seating:
-    """Every table has copies of one policy."""
-    who = jnp.arange(tables, dtype=jnp.int32) % policies
-    member = jnp.broadcast_to(who[:, None], (tables, seats))
+    """Self-play: every table has copies of one policy."""
+    policy = jnp.arange(tables, dtype=jnp.int32) % policies
+    member = jnp.broadcast_to(policy[:, None], (tables, seats))
     return Seating(member, jnp.ones((tables, seats), bool))

@@ -1,4 +1,4 @@
-"""A learner of many policies: one learner for each, side by side, in the one training loop."""
+"""A learner that trains many policies in parallel, in the same training loop as one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import jax.numpy as jnp
 
 from brigade.core import (
     Array,
-    Company,
     Everyone,
     Key,
     LearnerState,
     Metrics,
     Outputs,
+    Pairing,
+    ParameterGroups,
     Policy,
     Seating,
     Trajectory,
@@ -28,10 +29,10 @@ from brigade.train.players import by_member, over_members, places_of
 
 @dataclass(frozen=True)
 class PopulationLearner:
-    """`base` learns for every policy from the seats that it sat on.
+    """Applies the learner `base` to every policy, on the seats it played.
 
-    Parameters, optimiser states and batches have leaves [policies, ...]; `aux` of its state is the
-    generator's.
+    Parameters, optimiser states and batches have leaves [policies, ...]. `aux` of the learner's
+    state is the generator's state.
     """
 
     base: PPO
@@ -39,37 +40,41 @@ class PopulationLearner:
 
     @property
     def policy(self) -> Policy:
-        """What all of them act with."""
+        """The architecture that all policies share."""
         return self.base.policy
 
     @property
     def members(self) -> int:
-        """How many learn."""
+        """The number of trained policies."""
         return self.generator.policies
 
+    def groups(self, params: Any) -> ParameterGroups:
+        """The roles of the parameters, the same for all policies."""
+        return self.base.groups(params)
+
     def init(self, key: Key) -> LearnerState:
-        """Fresh parameters for everybody."""
-        # In turn: XLA's batched QR (orthogonal weights) can block on a machine with two cores.
+        """Initial parameters of all policies."""
+        # In turn: XLA's batched QR (for orthogonal weights) can deadlock on two cores.
         keys = jax.random.split(key, self.members)
         states = jax.lax.map(self.base.init, keys)
         aux = self.generator.init(jax.random.fold_in(key, self.members))
         return LearnerState(states.params, states.opt_state, jnp.int32(0), aux)
 
     def begin_task(self, state: LearnerState) -> LearnerState:
-        """Schedules start again."""
-        begun = jax.vmap(self.base.begin_task)(self._each(state))
-        return state.replace(params=begun.params, opt_state=begun.opt_state, updates=jnp.int32(0))
+        """Restart the schedules of all policies."""
+        after = jax.vmap(self.base.begin_task)(self._each(state))
+        return state.replace(params=after.params, opt_state=after.opt_state, updates=jnp.int32(0))
 
     def seat(
-        self, state: LearnerState, company: Company, tables: int, seats: int, key: Key
+        self, state: LearnerState, pairing: Pairing, tables: int, seats: int, key: Key
     ) -> Seating:
-        """As the generator says."""
+        """The generator's seating."""
         return self.generator.seat(state.aux, tables, seats, key)
 
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Any, Any]:
-        """Everybody's own experience, paid as the generator says."""
+        """Prepare each policy's own samples, with the rewards edited by the generator."""
         traj = self.base.per_seat(traj)
         traj = self.generator.pay(state.aux, self.base, state.params, traj)
         each = self.split(traj)
@@ -79,7 +84,7 @@ class PopulationLearner:
         return state.replace(updates=after.updates[0]), data, by_batch
 
     def split(self, traj: Trajectory) -> Trajectory:
-        """What each policy saw: leaves [policies, T, games and places, 1 seat, ...]."""
+        """The rollout of each policy: leaves [policies, T, places * environments, 1 seat, ...]."""
         seating = traj.seating
         assert seating is not None
         tables, seats = seating.shape
@@ -90,24 +95,24 @@ class PopulationLearner:
             grouped = by_member(tree, places, tables, axis)
             return jax.tree.map(lambda x: jnp.expand_dims(x, axis + 2), grouped)
 
-        def per_game(x: Array) -> Array:
-            """Leaves [T, B]: the same for every seat."""
+        def per_env(x: Array) -> Array:
+            """Leaves [T, B], the same for every seat."""
             return by_member(jnp.broadcast_to(x[..., None], (*x.shape, seats)), places, tables, 1)
 
         view, last_view = traj.view, traj.last_view
         if self.generator.critic_ids:
             ids = self.generator.critic_id(seating)
             ids = jnp.repeat(ids, traj.valid.shape[1] // tables, axis=0)
-            view, last_view = told(view, ids), told(last_view, ids)
+            view, last_view = with_partner_ids(view, ids), with_partner_ids(last_view, ids)
         shaped = traj.info.get("shaped_reward")
         info = {} if shaped is None else {"shaped_reward": per_seat(shaped)}
         return Trajectory(
             view=per_seat(view),
             action=per_seat(traj.action),
             reward=per_seat(traj.reward),
-            terminated=per_game(traj.terminated),
-            truncated=per_game(traj.truncated),
-            valid=per_game(traj.valid),
+            terminated=per_env(traj.terminated),
+            truncated=per_env(traj.truncated),
+            valid=per_env(traj.valid),
             info=info,
             extras=per_seat(traj.extras),
             last_view=per_seat(last_view, 0),
@@ -115,15 +120,15 @@ class PopulationLearner:
         )
 
     def take(self, data: Any, index: Any) -> Any:
-        """Everybody's minibatch."""
+        """One minibatch of every policy."""
         return over_members(self.base.take)(data, index)
 
     def standalone(self, batch: Any) -> Any:
-        """Everybody's, to be kept."""
+        """The batches of all policies in a form that can be stored."""
         return over_members(self.base.standalone)(batch)
 
     def loss(self, params: Any, state: LearnerState, batch: Any, key: Key) -> tuple[Array, Metrics]:
-        """The sum over policies, so that each has the gradient it would have alone."""
+        """The sum over policies, so that each gets the gradient it would get on its own."""
         own_key, shared_key = jax.random.split(key)
         keys = jax.random.split(own_key, self.members)
         losses, metrics = over_members(self.base.loss)(params, self._each(state), batch, keys)
@@ -131,39 +136,39 @@ class PopulationLearner:
         return losses.sum() + shared, jax.tree.map(jnp.mean, metrics)
 
     def rehearse(self, params: Any, batch: Any) -> tuple[Array, Metrics]:
-        """The sum over policies."""
+        """The sum of the policies' losses on replayed samples."""
         losses, metrics = over_members(self.base.rehearse)(params, batch)
         return losses.sum(), jax.tree.map(jnp.mean, metrics)
 
     def outputs(self, params: Any, batch: Any) -> Outputs:
-        """Of every policy on its own batch."""
+        """The outputs of every policy on its own batch."""
         outputs: Outputs = over_members(self.base.outputs)(params, batch)
         return outputs
 
     def diagnose(self, params: Any, batch: Any) -> Metrics:
-        """Means over policies."""
+        """Means over the policies."""
         return jax.tree.map(jnp.mean, over_members(self.base.diagnose)(params, batch))
 
     def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
-        """Everybody's own step."""
+        """One optimiser step of every policy."""
         after = jax.vmap(self.base.apply_gradients)(self._each(state), grads)
         return state.replace(params=after.params, opt_state=after.opt_state)
 
     def after_update(self, state: LearnerState, index: Any, metrics: Metrics) -> LearnerState:
-        """Nothing follows a gradient step."""
+        """Nothing to do after a gradient step."""
         return state
 
     def after_rollout(self, state: LearnerState, traj: Trajectory, key: Key) -> LearnerState:
-        """The generator takes note."""
+        """Update the generator's state."""
         return state.replace(aux=self.generator.after(state.aux, state.params, traj, key))
 
     def _each(self, state: LearnerState) -> LearnerState:
-        """Leaves [policies, ...]."""
+        """The states of all policies, leaves [policies, ...]."""
         updates = jnp.broadcast_to(state.updates, (self.members,))
         return LearnerState(state.params, state.opt_state, updates)
 
 
-def told(view: View, ids: Array) -> View:
-    """Every seat's critic is told whom it plays with: `ids` [B, seats]."""
+def with_partner_ids(view: View, ids: Array) -> View:
+    """The view with the partner `ids` [B, seats] that the critics get."""
     seat = jnp.broadcast_to(ids, view.active.shape)
     return view.replace(state=Everyone(None, seat))

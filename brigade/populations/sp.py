@@ -1,4 +1,4 @@
-"""Self-play: every policy learns with copies of itself alone."""
+"""Self-play: every policy is trained with copies of itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from brigade.populations.generator import Generator
 
 @dataclass(frozen=True)
 class SelfPlay(Generator):
-    """Independent policies that differ by their seed."""
+    """Independent policies that differ only in their seed."""
 
     def names(self) -> list[str]:
         return [f"sp-{number}" for number in range(1, self.members + 1)]

@@ -1,4 +1,4 @@
-"""Tables, plots and pages about run folders; reads them and nothing else."""
+"""Reports: tables, plots, HTML and CSV, computed from run folders alone."""
 
 from brigade.report.html import write_report
 from brigade.report.numbers import write_csv

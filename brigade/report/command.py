@@ -1,4 +1,4 @@
-"""The command that runs a config again."""
+"""The command that repeats a run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-WIDTH = 76  # characters of a line
+WIDTH = 76  # characters per line
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Names with dots, as in ppo.learning_rate, and plain values."""
+    """Settings with dotted names such as ppo.learning_rate, and their values."""
     for name, value in config.items():
         if isinstance(value, Mapping):
             yield from flatten(value, f"{prefix}{name}.")
@@ -19,7 +19,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def command(config: Mapping[str, Any]) -> str:
-    """`brigade run` with every setting spelled out, so that later defaults do not matter."""
+    """`brigade run` with all settings, so that it does not depend on later defaults."""
     flags = [_flag(name, value) for name, value in flatten(config) if name != "benchmark"]
     lines = [f"brigade run {shlex.quote(str(config.get('benchmark', '')))}"]
     for flag in flags:

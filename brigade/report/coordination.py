@@ -1,4 +1,4 @@
-"""How seats share their work at a run's last evaluation, where the environment tells of it."""
+"""How seats share their work at the last evaluation, from the events of the environment."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from brigade.metrics.coordination import IDLE, USEFUL, delivery_share, idle_share, role_collapse
 from brigade.metrics.result import Floats
 from brigade.report.read import RunData
-from brigade.report.summary import sure
+from brigade.report.summary import mean_over_seeds
 
 HEADINGS = ("", "deliveries", "idle", "role collapse")
 
 
 def rows(run: RunData) -> list[list[str]]:
-    """A row per seat, then the team; empty where events do not tell of all this."""
+    """A row per seat, then the team; empty if the environment does not record these events."""
     names = [str(name) for name in run.arrays.get("event_names", ())]
     if not {*USEFUL, *IDLE} <= set(names):
         return []
@@ -33,10 +33,12 @@ def _horizon(run: RunData) -> float:
 
 
 def _show(values: Floats) -> str:
-    """The mean over tasks [task, seed] of every seed, then over seeds."""
+    """Values [task, seed]: the mean over tasks, then over seeds."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # no delivery in any task: nan, shown as -
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # nan, shown as -, if no task has a delivery
         by_seed = np.nanmean(values, axis=0)
     if not np.isfinite(by_seed).all():
         return "-"
-    return str(sure(by_seed))
+    return str(mean_over_seeds(by_seed))

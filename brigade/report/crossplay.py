@@ -1,4 +1,4 @@
-"""Cross-play as a matrix: on a terminal, as a heat map, as a page and as numbers."""
+"""The cross-play matrix: on a terminal, as a heat map, as HTML and as CSV."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from brigade.report.tables import count
 from brigade.runs.folder import write_atomically
 
 HEADINGS = ("seat_0", "other_seats", "games", "score", "score_half_width", "return")
-MOST_NUMBERS = 20  # policies whose cells have room for a number
-MOST_COLUMNS = 10  # on a terminal
+MAX_NUMBERS = 20  # policies; in a larger heat map numbers would not fit
+MAX_COLUMNS = 10  # policies; a larger matrix is not printed
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Scores of all ordered pairs [first, second, game]: the first on seat 0."""
+    """Scores and returns of all ordered pairs [first, second, episode], the first on seat 0."""
 
     names: Sequence[str]
     score: Floats
     returns: Floats
-    game: str  # what was played, in words
+    game: str  # benchmark and task
 
     @property
     def mean(self) -> Floats:
@@ -43,15 +43,15 @@ class Matrix:
 
     @property
     def half_width(self) -> Floats:
-        """Of the 95 % interval over games [first, second]; nan for one game."""
+        """Of the 95 % interval over episodes [first, second]; nan for one episode."""
         return np.asarray(mean_and_interval(self.score, axis=-1).half_width)
 
     def self_play(self) -> tuple[float, float]:
-        """Mean over policies with themselves, and its interval over policies."""
+        """The mean score of a policy with itself, and its interval over policies."""
         return _over_policies(np.diag(self.mean))
 
     def cross_play(self) -> tuple[float, float]:
-        """Mean over policies with all others, on both sides, and its interval over policies."""
+        """The mean score of a policy with all others, both ways, and its interval over policies."""
         others = ~np.eye(len(self.names), dtype=bool)
         both = (self.mean + self.mean.T) / 2
         return _over_policies(
@@ -65,10 +65,12 @@ def _over_policies(values: Floats) -> tuple[float, float]:
 
 
 def headline(matrix: Matrix) -> list[str]:
-    """The two numbers that sum a matrix up."""
+    """Self-play and cross-play as lines of text."""
     lines = [f"self-play {_with(*matrix.self_play())}, mean over {len(matrix.names)} policies"]
     if len(matrix.names) > 1:
-        lines.append(f"cross-play {_with(*matrix.cross_play())}, each with all others, both sides")
+        lines.append(
+            f"cross-play {_with(*matrix.cross_play())}, each with all others, both seat orders"
+        )
     return lines
 
 
@@ -77,7 +79,7 @@ def _with(mean: float, half_width: float) -> str:
 
 
 def cells(matrix: Matrix) -> list[list[str]]:
-    """A row per policy on seat 0, a column per policy on the others."""
+    """One row per policy on seat 0, one column per policy on the other seats."""
     return [
         [_with(mean, half) for mean, half in zip(*row, strict=True)]
         for row in zip(matrix.mean, matrix.half_width, strict=True)
@@ -85,10 +87,10 @@ def cells(matrix: Matrix) -> list[list[str]]:
 
 
 def print_matrix(console: Console, matrix: Matrix) -> None:
-    """The whole matrix if it fits, and the two numbers."""
-    games = count(matrix.score.shape[-1], "game")
-    console.print(f"Scores in {matrix.game}, {games} a pair", markup=False)
-    if len(matrix.names) <= MOST_COLUMNS:
+    """Print the matrix, if it fits, and the mean scores in self-play and cross-play."""
+    episodes = count(matrix.score.shape[-1], "episode")
+    console.print(f"Scores in {matrix.game}, {episodes} per pair", markup=False)
+    if len(matrix.names) <= MAX_COLUMNS:
         table = Table(box=None, pad_edge=False)
         table.add_column("on seat 0")
         for number in range(1, len(matrix.names) + 1):
@@ -101,10 +103,10 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
 
 
 def write_matrix(matrix: Matrix, folder: Path) -> list[Path]:
-    """crossplay.csv, crossplay.png and crossplay.html, in an empty folder."""
+    """Write crossplay.csv, crossplay.png and crossplay.html into an empty folder."""
     paths = [folder / f"crossplay.{kind}" for kind in ("csv", "png", "html")]
     png = heat_map(matrix)
-    contents = (_csv(matrix), png, _html(matrix, png))  # all of them before any is written
+    contents = (_csv(matrix), png, _html(matrix, png))  # all of them before writing any
     for path, content in zip(paths, contents, strict=True):
         write_atomically(path, content)
     return paths
@@ -125,7 +127,7 @@ def _csv(matrix: Matrix) -> bytes:
 
 
 def heat_map(matrix: Matrix) -> bytes:
-    """A PNG: darker is less."""
+    """The matrix as a PNG; dark cells have low scores."""
     number = len(matrix.names)
     side = max(3.2, min(12.0, 1.6 + 0.62 * number))
     with matplotlib.rc_context({"font.family": "sans-serif", "font.size": 9}):
@@ -141,8 +143,8 @@ def heat_map(matrix: Matrix) -> bytes:
         axes.set(xlabel="on the other seats", ylabel="on seat 0", title=f"Score in {matrix.game}")
         axes.tick_params(length=0)
         for label in (*axes.get_xticklabels(), *axes.get_yticklabels(), axes.title):
-            label.set_parse_math(False)  # names are names
-        if number <= MOST_NUMBERS:
+            label.set_parse_math(False)  # names may contain $
+        if number <= MAX_NUMBERS:
             for (i, j), mean in np.ndenumerate(matrix.mean):
                 ink = "black" if mean > 0.6 * top else "white"
                 axes.text(j, i, f"{mean:.2f}", ha="center", va="center", color=ink, fontsize=8)
@@ -153,13 +155,14 @@ def heat_map(matrix: Matrix) -> bytes:
 
 
 def _html(matrix: Matrix, png: bytes) -> bytes:
-    """One page with the picture and the numbers."""
-    games = count(matrix.score.shape[-1], "game")
+    """One page with the heat map and the scores."""
+    episodes = count(matrix.score.shape[-1], "episode")
     rows = [[name, *row] for name, row in zip(matrix.names, cells(matrix), strict=True)]
     body = [
         page.box(
             "header",
-            page.tag("h1", "Cross-play") + page.tag("p", f"{matrix.game}, {games} a pair", "soft"),
+            page.tag("h1", "Cross-play")
+            + page.tag("p", f"{matrix.game}, {episodes} per pair", "soft"),
         ),
         page.box(
             "div",
@@ -169,13 +172,13 @@ def _html(matrix: Matrix, png: bytes) -> bytes:
             ),
             "cards",
         ),
-        page.section("Who works with whom", page.picture("Mean score of every pair", png)),
+        page.section("Heat map", page.picture("Mean score of every pair", png)),
         page.section(
-            "The numbers",
+            "Scores",
             page.table(["seat 0 \\ others", *matrix.names], rows, names=1),
             page.tag(
                 "p",
-                "After ±: half of the 95 % interval over games. On the diagonal: self-play.",
+                "± is half of the 95 % interval over episodes. The diagonal is self-play.",
                 "soft",
             ),
         ),
@@ -184,7 +187,7 @@ def _html(matrix: Matrix, png: bytes) -> bytes:
 
 
 def _cards(matrix: Matrix) -> list[tuple[str, tuple[float, float], str]]:
-    cards = [("Self-play", matrix.self_play(), "policies with themselves; ± over policies")]
+    cards = [("Self-play", matrix.self_play(), "each policy with itself; ± over policies")]
     if len(matrix.names) > 1:
-        cards.append(("Cross-play", matrix.cross_play(), "each with all others, both sides"))
+        cards.append(("Cross-play", matrix.cross_play(), "each with all others, both seat orders"))
     return cards

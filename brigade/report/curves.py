@@ -1,4 +1,4 @@
-"""Plots as inline SVG. Words that come from a run folder stay outside, in the page's own text."""
+"""Plots as inline SVG. They contain no text from run folders; the page escapes that itself."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from brigade.report.read import RunData
 from brigade.report.style import INK, LINE, SHADE, series, themed
 from brigade.report.summary import Estimate, Summary
 
-INCHES = (3.7, 2.2)  # small, so that letters stay readable when the page is as wide as a phone
-MOST_INTERVALS = 40  # among bars; more would hide them
-MOST_POINTS = 200  # per line: more cannot be seen and would make pages of long runs heavy
+INCHES = (3.7, 2.2)  # small, so that labels stay readable on a phone
+MAX_INTERVALS = 40  # error bars; more would hide the bars
+MAX_POINTS = 200  # per line; more are not visible and make the page large
 RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -43,7 +43,7 @@ RC: dict[Any, Any] = {
 
 
 def task_curve(runs: Sequence[RunData], task: int) -> str:
-    """Evaluation scores on one task over the whole run, its own training shaded."""
+    """The score of one task over the whole run, with its own training shaded."""
     scale, unit = _unit(runs)
 
     def paint(axes: Axes) -> None:
@@ -75,7 +75,7 @@ def measure_curve(runs: Sequence[RunData], title: str, curve: Callable[[RunData]
 
 
 def training_curve(runs: Sequence[RunData]) -> str | None:
-    """Score of the training episodes; None when nothing was logged."""
+    """The score of the training episodes; None if nothing was logged."""
     scale, unit = _unit(runs)
     logs = [_training_score(run) for run in runs]
     if not any(len(steps) for steps, _ in logs):
@@ -92,7 +92,7 @@ def training_curve(runs: Sequence[RunData]) -> str | None:
 
 
 def transfer_curve(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str | None:
-    """How far every task is ahead of learning it alone, while it is learned; None if unknown."""
+    """The score of the task in training minus its single-task baseline's; None if unknown."""
     scale, unit = _unit(runs)
     known = [
         (index, run)
@@ -106,34 +106,34 @@ def transfer_curve(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str
         _stripes(axes, runs, scale)
         highest = 0.1
         for index, run in known:
-            steps, gain = ahead_of_learning_alone(run)
+            steps, gain = gain_over_baseline(run)
             _line(axes, index, steps / scale, gain, len(runs) == 1)
             highest = max(highest, np.nanmax(np.abs(gain.mean(axis=1))))
         axes.axhline(0.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
-        axes.set_ylim(-1.2 * highest, 1.2 * highest)  # wide intervals of few seeds are cut off
+        axes.set_ylim(-1.2 * highest, 1.2 * highest)  # wide intervals of few seeds are clipped
         axes.set_xlim(0, max(run.task_ends[-1] for run in runs) / scale)
 
-    return _draw("Score of the task at hand less that of learning it alone", paint, unit, "ahead")
+    return _draw("Score of the task in training minus its baseline", paint, unit, "gain")
 
 
-def ahead_of_learning_alone(run: RunData) -> tuple[Floats, Floats]:
-    """Steps [point] and score on the task at hand less its baseline's [point, seed].
+def gain_over_baseline(run: RunData) -> tuple[Floats, Floats]:
+    """Steps [point], and the score of the task in training minus its baseline's [point, seed].
 
-    A point without a number parts the tasks.
+    A nan after every task interrupts the line.
     """
-    times, alone = run.arrays["baseline_steps"], run.arrays["baseline_score"]
+    times, baseline = run.arrays["baseline_steps"], run.arrays["baseline_score"]
     steps, gains = [], []
     for task, (start, end) in enumerate(zip(run.task_starts, run.task_ends, strict=True)):
         now = (run.steps >= start) & (run.steps <= end)
         since = run.steps[now] - start
-        base = np.stack([np.interp(since, times, curve) for curve in alone[task]], axis=-1)
+        base = np.stack([np.interp(since, times, curve) for curve in baseline[task]], axis=-1)
         steps += [run.steps[now], [end]]
         gains += [run.score[now, task] - base, np.full((1, base.shape[1]), np.nan)]
     return np.concatenate(steps), np.concatenate(gains)
 
 
 def dormant_curve(runs: Sequence[RunData]) -> str | None:
-    """Share of units that hardly answer; None when nothing was logged."""
+    """The share of dormant units; None if nothing was logged."""
     scale, unit = _unit(runs)
     logs = [run.logged("dormant") for run in runs]
     if not any(len(steps) for steps, _ in logs):
@@ -152,36 +152,36 @@ def dormant_curve(runs: Sequence[RunData]) -> str | None:
 
 
 def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
-    """Forgetting of every task; None when no task has an afterlife yet."""
+    """Forgetting of every task; None if no task was evaluated after its training yet."""
     if not any(numbers.values.get("forgetting") for numbers in summaries):
         return None
 
     def paint(axes: Axes) -> None:
         width = 0.8 / len(summaries)
-        room = len(summaries) * len(summaries[0].task_names) <= MOST_INTERVALS
+        room = len(summaries) * len(summaries[0].task_names) <= MAX_INTERVALS
         for index, numbers in enumerate(summaries):
             shift = (index - (len(summaries) - 1) / 2) * width
-            for place, lost in enumerate(numbers.by_task.get("forgetting", ()), start=1):
+            for task, lost in enumerate(numbers.by_task.get("forgetting", ()), start=1):
                 if lost:
-                    _bar(axes, place + shift, width, lost, series(index)[0], room)
-        places = max(len(numbers.task_names) for numbers in summaries) - 1
-        axes.set_xlim(0.4, places + 0.6)
+                    _bar(axes, task + shift, width, lost, series(index)[0], room)
+        tasks = max(len(numbers.task_names) for numbers in summaries) - 1
+        axes.set_xlim(0.4, tasks + 0.6)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        axes.set_ylim(0, min(1.5, max(1.05, axes.get_ylim()[1])))  # wider intervals are cut off
+        axes.set_ylim(0, min(1.5, max(1.05, axes.get_ylim()[1])))  # wider intervals are clipped
 
     return _draw("Forgetting of every task", paint, "task", "forgetting")
 
 
 def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
-    """How well runs learn against how much they keep, with the runs' numbers; needs two runs.
+    """Stability (1 - forgetting) against plasticity, one numbered point per run; needs two runs.
 
-    Learning is the area gained over training alone where it is known of all, else the score after
-    own training.
+    Plasticity is the area gained over the single-task baselines if all runs have them, otherwise
+    the score after a task's own training.
     """
     transfer = all(numbers.values.get("area_gained") for numbers in summaries)
-    learning = "area_gained" if transfer else "after_training"
+    plasticity = "area_gained" if transfer else "after_training"
     points = [
-        (index, numbers.values.get(learning), numbers.values.get("forgetting"))
+        (index, numbers.values.get(plasticity), numbers.values.get("forgetting"))
         for index, numbers in enumerate(summaries)
     ]
     known = [(index, x, lost) for index, x, lost in points if x and lost]
@@ -197,13 +197,13 @@ def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
             axes.annotate(str(index + 1), (learned.mean, kept), (5, 4), textcoords="offset points")
         axes.margins(0.15)
 
-    across = "transfer: area gained" if transfer else "score after own training"
+    across = "area gained over baselines" if transfer else "score after own training"
     return _draw("Stability against plasticity", paint, across, "1 - forgetting")
 
 
 def _draw(label: str, paint: Callable[[Axes], None], xlabel: str, ylabel: str) -> str:
-    """One small figure. The label is ours, read aloud by screen readers."""
-    # The salt makes element names differ between plots of a page and agree between two writings.
+    """One small figure; screen readers read its label."""
+    # The salt makes element ids unique within a page, and the same whenever it is written.
     with matplotlib.rc_context({**RC, "svg.hashsalt": label}):
         figure = Figure(figsize=INCHES, layout="constrained")
         axes = figure.subplots()
@@ -215,7 +215,7 @@ def _draw(label: str, paint: Callable[[Axes], None], xlabel: str, ylabel: str) -
 
 
 def _inline(svg: str, label: str) -> str:
-    """Leave out what only a file of its own needs: head, metadata, name spaces, common names."""
+    """Remove what only a standalone file needs: header, metadata, namespaces, ids."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r' (xmlns(:\w+)?|version)="[^"]*"| id="[a-z]\w*_\d+"', "", svg)
@@ -224,7 +224,7 @@ def _inline(svg: str, label: str) -> str:
 
 
 def _line(axes: Axes, index: int, x: Floats, values: Floats, alone: bool) -> None:
-    """The mean over seeds of `values` [x, seed], its interval, and when alone the seeds."""
+    """The mean over seeds of `values` [x, seed] and its interval; if `alone`, also each seed."""
     colour, dash = series(index)
     mean, half = mean_and_interval(values, axis=1)
     if values.shape[1] > 1:
@@ -233,16 +233,14 @@ def _line(axes: Axes, index: int, x: Floats, values: Floats, alone: bool) -> Non
         )
         if alone:
             axes.plot(x, values, color=colour, lw=0.6, alpha=0.6)
-    marker = "o" if len(x) == 1 else None  # a line through one point cannot be seen
+    marker = "o" if len(x) == 1 else None  # a line with one point is not visible
     axes.plot(x, mean, color=colour, lw=1.8, ls=dash, marker=marker, ms=4)
 
 
-def _bar(
-    axes: Axes, place: float, width: float, lost: Estimate, colour: str, interval: bool
-) -> None:
-    axes.bar(place, lost.mean, 0.9 * width, color=colour)
+def _bar(axes: Axes, x: float, width: float, lost: Estimate, colour: str, interval: bool) -> None:
+    axes.bar(x, lost.mean, 0.9 * width, color=colour)
     if interval and not np.isnan(lost.half_width):
-        axes.errorbar(place, lost.mean, lost.half_width, color=INK, elinewidth=0.9)
+        axes.errorbar(x, lost.mean, lost.half_width, color=INK, elinewidth=0.9)
 
 
 def _visible(half_width: float) -> float | None:
@@ -252,7 +250,7 @@ def _visible(half_width: float) -> float | None:
 def _score_axis(
     axes: Axes, runs: Sequence[RunData], scale: float, more: Sequence[Floats] = ()
 ) -> None:
-    """The same on every plot, so that they can be compared; a dashed line marks score 1."""
+    """The same limits on every plot, for comparison; a dashed line marks a score of 1."""
     seen = np.concatenate([values.ravel() for values in [*more, *(r.score for r in runs)]])
     seen = seen[np.isfinite(seen)]
     low, high = (min(0.0, seen.min()), seen.max()) if seen.size else (0.0, 1.0)
@@ -263,7 +261,7 @@ def _score_axis(
 
 
 def _stripes(axes: Axes, runs: Sequence[RunData], scale: float) -> None:
-    """Every other task's training is shaded, where all runs agree about it."""
+    """Shade the training of every other task, if all runs have the same schedule."""
     if _same_schedule(runs):
         visits = [visit for task in range(len(runs[0].task_ends)) for visit in runs[0].visits(task)]
         for start, end in sorted(visits)[::2]:
@@ -290,21 +288,21 @@ def _unit(runs: Sequence[RunData]) -> tuple[float, str]:
 
 
 def _thin(steps: Floats, start: float = 0.0, end: float = 0.0) -> npt.NDArray[np.int64]:
-    """Which evaluations to draw: some of all, but every one of the training in [start, end]."""
-    some = np.linspace(0, len(steps) - 1, min(len(steps), MOST_POINTS)).astype(np.int64)
+    """Which evaluations to plot: at most MAX_POINTS, and all those in [start, end]."""
+    some = np.linspace(0, len(steps) - 1, min(len(steps), MAX_POINTS)).astype(np.int64)
     first, last = np.searchsorted(steps, [start, end])
-    return np.union1d(some, np.arange(first, min(last + 2, len(steps))))  # and what came after it
+    return np.union1d(some, np.arange(first, min(last + 2, len(steps))))  # and the one after it
 
 
 def _training_score(run: RunData) -> tuple[Floats, Floats]:
-    """Steps [point] and score [point, seed], a point being the mean over a few updates."""
+    """Steps [point] and score [point, seed]; a point is the mean over a few updates."""
     steps, score = run.logged("score")
     episodes_at, episodes = run.logged("episodes")
     if np.array_equal(episodes_at, steps):  # an update in which no episode ended logs a score of 0
         score = np.where(episodes > 0, score, np.nan)
     if len(steps) == 0:
         return steps, score
-    parts = np.array_split(np.arange(len(steps)), min(len(steps), MOST_POINTS))
+    parts = np.array_split(np.arange(len(steps)), min(len(steps), MAX_POINTS))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no episode is nan: a gap
         means = [np.nanmean(score[part], axis=0) for part in parts]

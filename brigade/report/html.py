@@ -1,4 +1,4 @@
-"""One page about one run or several: no scripts, no network, everything inside."""
+"""The HTML report of one or more runs: a single self-contained file without scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from brigade.report import coordination, curves, page, plasticity
 from brigade.report.command import command, flatten
 from brigade.report.read import RunData
 from brigade.report.style import series, themed
-from brigade.report.summary import Estimate, Summary, summary, sure
+from brigade.report.summary import Estimate, Summary, mean_over_seeds, summary
 from brigade.report.tables import (
     comparison,
     count,
@@ -18,25 +18,28 @@ from brigade.report.tables import (
     one_benchmark,
     partner_headings,
     partner_rows,
-    plan,
+    schedule,
     task_headings,
     task_rows,
     unfinished,
 )
 from brigade.runs.folder import write_atomically
-from brigade.runs.kept import found_again
+from brigade.runs.partner_files import with_paths
 
-FEW = 12  # plots or pictures; more are folded away
+FEW = 12  # plots or pictures; more are collapsed
 SCORE = (
     "Score",
-    "What an episode earned on the benchmark's own scale; in a kitchen, 1 is what one good "
+    "The normalised result of an episode: in a kitchen, soups served divided by what one good "
     "cook could serve alone. Scores are means over partners, seats and episodes.",
 )
 INTERVAL = (
     "±",
-    "Half of the 95 % confidence interval of the mean over seeds (Student's t). Every metric "
-    "is computed for each seed first.",
+    "Half the width of the 95 % confidence interval of the mean over seeds (Student's t). Metrics "
+    "are computed per seed, then averaged.",
 )
+
+
+TRANSFER, STABILITY = "Forward transfer curve", "Stability and plasticity"
 
 
 def write_report(runs: Sequence[RunData], folder: Path) -> Path:
@@ -49,19 +52,19 @@ def write_report(runs: Sequence[RunData], folder: Path) -> Path:
         _headline(runs, summaries),
         _by_task(runs, summaries),
         _by_partner(runs),
-        _together(runs),
+        _coordination(runs),
         _plasticity(runs),
         _over_the_run(runs, summaries),
         _task_curves(runs),
         *_pictures(runs),
-        page.section("What the numbers mean", page.definitions(_definitions(summaries))),
-        _again(runs),
+        page.section("Definitions", page.definitions(_definitions(summaries))),
+        _commands(runs),
         page.tag("footer", f"Written by Brigade from {_folders(runs)}.", "soft"),
     ]
     text = page.document(_title(runs), "\n".join(body))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.html"
-    # Names may hold halves of surrogate pairs, which JSON allows and UTF-8 does not.
+    # Names may contain lone surrogates, which JSON allows and UTF-8 does not.
     write_atomically(path, text.encode("utf-8", "replace"))
     return path
 
@@ -77,18 +80,18 @@ def _folders(runs: Sequence[RunData]) -> str:
 def _head(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     lines = [page.tag("h1", _title(runs))]
     if len(runs) == 1:
-        lines.append(_soft(_what_ran(runs[0], summaries[0])))
+        lines.append(_soft(_subtitle(runs[0], summaries[0])))
     lines += [page.tag("p", note, "note") for note in unfinished(runs, summaries)]
     return page.box("header", "\n".join(lines))
 
 
-def _what_ran(run: RunData, numbers: Summary) -> str:
+def _subtitle(run: RunData, numbers: Summary) -> str:
     seeds = ", ".join(map(str, run.seeds))
     parts = [
         f"{'Population' if run.is_population else 'Method'} {numbers.method}",
         f"learner {run.setting('learner')}" if run.setting("learner") else "",
         f"{'seed' if numbers.seeds == 1 else 'seeds'} {seeds}",
-        plan(numbers),
+        schedule(numbers),
         f"Brigade {run.version}" if run.version else "",
     ]
     return " · ".join(filter(None, parts))
@@ -101,7 +104,7 @@ def _headline(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
         columns = {"": [str(number + 1) for number in range(len(runs))]}
         columns |= comparison(runs, summaries)
         names, rows = list(columns).index("seeds"), zip(*columns.values(), strict=True)
-        return page.section("Side by side", page.table(list(columns), rows, names), small)
+        return page.section("Comparison", page.table(list(columns), rows, names), small)
     (numbers,) = summaries
     cards = [
         _card(numbers.measures[name].title.capitalize(), value, numbers.measures[name].short)
@@ -112,10 +115,10 @@ def _headline(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
 
 
 def _definitions(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
-    """What the measures of all runs mean."""
+    """Definitions of the measures of all runs."""
     measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
-    meant = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
-    return [SCORE, *meant, INTERVAL]
+    defined = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
+    return [SCORE, *defined, INTERVAL]
 
 
 def _card(title: str, estimate: Estimate, text: str) -> str:
@@ -129,11 +132,11 @@ def _by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
         for label, numbers in zip(labels(runs), summaries, strict=True)
         if numbers.by_task
     ]
-    return page.section("Task by task", *_shown(tables, len(runs) > 1))
+    return page.section("Results by task", *_shown(tables, len(runs) > 1))
 
 
 def _by_partner(runs: Sequence[RunData]) -> str:
-    """Scores by partner and seat, where there were several."""
+    """Scores by partner and seat, if there are several."""
     tables = [
         (label, page.table(partner_headings(run), partner_rows(run), names=1))
         for label, run in zip(labels(runs), runs, strict=True)
@@ -142,16 +145,16 @@ def _by_partner(runs: Sequence[RunData]) -> str:
     if not tables:
         return ""
     text = "At the last evaluation, mean over tasks and episodes."
-    return page.section("With whom, on which seat", _soft(text), *_shown(tables, len(runs) > 1))
+    return page.section("Scores by partner and seat", _soft(text), *_shown(tables, len(runs) > 1))
 
 
 def _shown(tables: Sequence[tuple[str, str]], folded: bool) -> list[str]:
-    """Tables of one run in sight, those of several on demand."""
+    """The tables, collapsed if there are several runs."""
     return [page.details(*entry) if folded else entry[1] for entry in tables]
 
 
-def _together(runs: Sequence[RunData]) -> str:
-    """How the seats share their work, where that is known."""
+def _coordination(runs: Sequence[RunData]) -> str:
+    """How the seats share their work, if events were recorded."""
     known = [(label, coordination.rows(run)) for label, run in zip(labels(runs), runs, strict=True)]
     tables = [
         (label, page.table(coordination.HEADINGS, rows, names=1, total=True))
@@ -161,29 +164,29 @@ def _together(runs: Sequence[RunData]) -> str:
     if not tables:
         return ""
     text = (
-        "At the last evaluation, mean over episodes, then tasks. Deliveries: each seat's share. "
-        "Idle: share of steps spent standing still, walking into things or reaching for nothing; "
-        "pressing on a pot that is not ready counts as work. "
-        "Role collapse: 0 when all do equally much, 1 when one does it all."
+        "At the last evaluation, mean over episodes, then tasks. Deliveries: each seat's share of "
+        "the soups served. Idle: share of steps spent standing still, walking into obstacles or "
+        "interacting without effect; interacting with a pot that is not ready counts as work. "
+        "Role collapse: 0 if all seats do the same amount of work, 1 if one seat does all of it."
     )
-    return page.section("Working together", _soft(text), *_shown(tables, len(runs) > 1))
+    return page.section("Coordination", _soft(text), *_shown(tables, len(runs) > 1))
 
 
 def _plasticity(runs: Sequence[RunData]) -> str:
-    """What repeated sequences tell of learning on."""
+    """Loss of plasticity, for sequences that are repeated."""
     found = [(label, plasticity.row(run)) for label, run in zip(labels(runs), runs, strict=True)]
     cells = [
-        [label, *("-" if values is None else str(sure(values)) for values in row)]
+        [label, *("-" if values is None else str(mean_over_seeds(values)) for values in row)]
         for label, row in found
         if row
     ]
     if not cells:
         return ""
     text = (
-        "Every task's later repetitions against its first, by the score of its training episodes, "
-        "mean over tasks. AUC-loss: 0 when it is learned as well as the first time, 1 when not at "
-        "all. Ratios: 1 when as well. Dormant: share of the policy's units, "
-        "mean over training."
+        "Training scores of a task's later repetitions compared with its first, mean over tasks. "
+        "AUC-loss: 0 if the task is learned as well as the first time, 1 if not at all. Ratios: 1 "
+        "if as well as the first time. Dormant: share of dormant units in the policy, mean over "
+        "training."
     )
     return page.section("Plasticity", _soft(text), page.table(plasticity.HEADINGS, cells, names=1))
 
@@ -197,27 +200,27 @@ def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
             if measure.curve is not None and all(name in each.measures for each in summaries)
         ),
         ("Training score", curves.training_curve(runs)),
-        ("Ahead of learning alone", curves.transfer_curve(runs, summaries)),
+        (TRANSFER, curves.transfer_curve(runs, summaries)),
         ("Forgetting by task", curves.forgetting_bars(summaries)),
         ("Dormant units", curves.dormant_curve(runs)),
-        ("Learning and keeping", curves.stability_plasticity(summaries)),
+        (STABILITY, curves.stability_plasticity(summaries)),
     ]
     text = "Shading marks every other task."
     if "average_score" in measures:
-        text = f"The average counts all tasks, also those still to come. {text}"
-    if dict(plots)["Ahead of learning alone"]:
+        text = f"The average is over all tasks, including those not trained yet. {text}"
+    if dict(plots)[TRANSFER]:
         text += (
-            " Ahead of learning alone: the score on the task at hand less that of its single-task "
-            "baseline after as many steps; above 0, what was learned before helps."
+            f" {TRANSFER}: the score of the task in training minus that of its single-task "
+            "baseline after the same number of steps; above 0, earlier tasks help."
         )
     if plots[-1][1]:
-        text += " Learning and keeping: up and to the right is better."
+        text += f" {STABILITY}: up and to the right is better."
     drawn = [page.plot(title, svg) for title, svg in plots if svg]
     return page.section("Over the run", _legend(runs), _soft(text), _grid(drawn))
 
 
 def _task_curves(runs: Sequence[RunData]) -> str:
-    """The first tasks at once, the others on demand."""
+    """A plot per task; only the first are expanded."""
     plots = [
         page.plot(title, curves.task_curve(runs, task))
         for task, title in enumerate(_task_titles(runs))
@@ -225,17 +228,18 @@ def _task_curves(runs: Sequence[RunData]) -> str:
     rest = count(len(plots) - FEW, "more task")
     folded = page.details(rest, _grid(plots[FEW:])) if plots[FEW:] else ""
     text = (
-        "Line: mean over seeds. Band: its 95 % interval. Grey: while the task itself was trained. "
+        "Line: mean over seeds. Band: 95 % interval. Grey: the task's own training. "
+        "Dashed: a score of 1, if in range."
     )
-    text += "Dashed, where it is in range: a score of 1."
     if len(runs) == 1 and len(runs[0].seeds) > 1:
-        text += " Thin: single seeds."
-    head = "Every task over the whole run"
-    return page.section(head, _legend(runs), _soft(text), _grid(plots[:FEW]), folded)
+        text += " Thin lines: single seeds."
+    return page.section(
+        "Learning curves by task", _legend(runs), _soft(text), _grid(plots[:FEW]), folded
+    )
 
 
 def _task_titles(runs: Sequence[RunData]) -> list[str]:
-    """With the task's name where all runs that have the task agree about it."""
+    """Number and name of every task; only the number if the runs have different tasks."""
     titles = []
     for task in range(max(len(run.task_names) for run in runs)):
         names = {run.task_names[task] for run in runs if task < len(run.task_names)}
@@ -254,12 +258,12 @@ def _legend(runs: Sequence[RunData]) -> str:
 
 
 def _pictures(runs: Sequence[RunData]) -> list[str]:
-    """Runs with the very same pictures show them once."""
+    """The pictures of all runs; runs with the same pictures share them."""
     owners: list[tuple[str, RunData]] = []
     for label, run in zip(labels(runs), runs, strict=True):
         if run.pictures and all(run.pictures != other.pictures for _, other in owners):
             owners.append((label, run))
-    titles = ["The tasks"] if len(owners) == 1 else [f"The tasks of {label}" for label, _ in owners]
+    titles = ["Tasks"] if len(owners) == 1 else [f"Tasks of {label}" for label, _ in owners]
     return [
         page.section(title, *_pictures_of(run))
         for title, (_, run) in zip(titles, owners, strict=True)
@@ -267,7 +271,7 @@ def _pictures(runs: Sequence[RunData]) -> list[str]:
 
 
 def _pictures_of(run: RunData) -> list[str]:
-    """The first seed's in sight, the other seeds' on demand."""
+    """The pictures of each seed; only the first seed's are expanded."""
     groups: list[str] = []
     for seed in sorted({seed for seed, _ in run.pictures}):
         figures = [
@@ -286,20 +290,21 @@ def _picture_title(run: RunData, task: int) -> str:
     return f"{task} · {run.task_names[task - 1]}" if known else f"Task {task}"
 
 
-def _again(runs: Sequence[RunData]) -> str:
-    """How to run each again, and all settings, those of several runs side by side."""
+def _commands(runs: Sequence[RunData]) -> str:
+    """The command that repeats each run, and a table of all settings."""
     commands = [
-        page.box("pre", page.tag("code", command(found_again(run.config, run.path))))
-        for run in runs
+        page.box("pre", page.tag("code", command(with_paths(run.config, run.path)))) for run in runs
     ]
     if len(runs) > 1:
         commands = [page.details(*entry) for entry in zip(labels(runs), commands, strict=True)]
-    return page.section("Run it again", *commands, page.details("All settings", _settings(runs)))
+    return page.section(
+        "Command and settings", *commands, page.details("All settings", _settings(runs))
+    )
 
 
 def _settings(runs: Sequence[RunData]) -> str:
     configs = [dict(flatten(run.config)) for run in runs]
-    names = dict.fromkeys(name for config in configs for name in config)  # in order, each once
+    names = dict.fromkeys(name for config in configs for name in config)  # unique, in order
     rows = [[name, *(str(config.get(name, "")) for config in configs)] for name in names]
     heads = ["setting", *(labels(runs) if len(runs) > 1 else ["value"])]
     return page.table(heads, rows, names=len(heads))

@@ -1,7 +1,7 @@
-"""The measures that tables show: a function of what a run recorded, a title, a meaning.
+"""Measures, the columns of tables: a function of what a run recorded, a title and a definition.
 
-A benchmark names those it is about; `brigade list measures` has all. A package of your own adds one
-with an entry point: a folder that travels may name a measure, but not code.
+A benchmark names the measures it reports; `brigade list measures` shows all of them. Other packages
+add measures by entry points. A run folder names measures, but cannot name code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from brigade.report import plasticity
 from brigade.report.read import RunData
 
 NO_BASELINES = "needs single-task baselines"
-REPEATED = "is not defined for a sequence that is repeated"
+REPEATED = "is not defined for a repeated sequence"
 
 
 @dataclass(frozen=True)
@@ -29,28 +29,28 @@ class Measure:
     """One column of a table."""
 
     title: str
-    compute: Callable[[RunData], Floats | None]  # [seed]; None where the run does not tell
+    compute: Callable[[RunData], Floats | None]  # [seed]; None if the run lacks the data
     short: str = ""  # a few words under the number
-    meaning: str = ""  # for readers who want to know exactly
+    meaning: str = ""  # the exact definition
     better: Literal["higher", "lower", "neither"] = "higher"
     decimals: int = 2
     per_task: Callable[[RunData], Sequence[Floats | None]] | None = None  # [task] of [seed]
-    task_title: str = ""  # of its column in a table of tasks, if another
+    task_title: str = ""  # of its column in the table by task, if different
     curve: Callable[[RunData], Floats] | None = None  # [eval, seed]: the measure over the run
     needs_baselines: bool = False
-    unknown: Callable[[RunData], str] = lambda run: ""  # why a run does not tell, if it can say
+    unknown: Callable[[RunData], str] = lambda run: ""  # why it is None, if known
 
 
 # --- continual learning ---
 
 
 def by_seed(metric: Callable[[Floats], Floats | float | None], score: Floats) -> Floats:
-    """Apply a metric of [eval, task] to every seed of [eval, task, seed]; seeds come first."""
+    """Apply a metric of [eval, task] to every seed of `score` [eval, task, seed]; [seed, ...]."""
     return np.array([metric(score[:, :, s]) for s in range(score.shape[2])], dtype=np.float64)
 
 
 def last_in_training(run: RunData) -> list[int | None]:
-    """The last evaluation within every task's training, if there is one."""
+    """The index of the last evaluation during every task's training, or None."""
     lasts = np.searchsorted(run.steps, run.task_ends, side="right") - 1
     return [
         int(last) if last >= 0 and run.steps[last] > start else None
@@ -59,7 +59,7 @@ def last_in_training(run: RunData) -> list[int | None]:
 
 
 def after_training_by_task(run: RunData) -> Sequence[Floats | None]:
-    """Scores [seed] at the end of every task's own training; None where that is still to come."""
+    """Scores [seed] at the end of every task's own training; None if it has not ended yet."""
     return [
         None if last is None or run.steps[-1] < end else run.score[last, task]
         for task, (last, end) in enumerate(zip(last_in_training(run), run.task_ends, strict=True))
@@ -67,14 +67,14 @@ def after_training_by_task(run: RunData) -> Sequence[Floats | None]:
 
 
 def forgetting_by_task(run: RunData) -> Sequence[Floats | None]:
-    """MEAL's forgetting [seed] of every task that was evaluated after its end."""
+    """MEAL's forgetting [seed] of every task that was evaluated after its training."""
     end = len(run.task_ends) - 1
     lasts = last_in_training(run)
     known = [t for t in range(end) if lasts[t] is not None and lasts[t] != len(run.steps) - 1]
     result: list[Floats | None] = [None] * (end + 1)
     if known:
-        # With the run's last task as the end of time, weights of an unfinished run are already
-        # those of the finished one.
+        # The weights depend on the end of the last task, so it is included: an unfinished run has
+        # the weights of the finished one.
         columns = [*known, end]
         table = by_seed(
             lambda s: meal.forgetting(run.steps, s[:, columns], run.task_ends[columns]).per_task,
@@ -86,15 +86,15 @@ def forgetting_by_task(run: RunData) -> Sequence[Floats | None]:
 
 
 def mean_of_known(rows: Sequence[Floats | None]) -> Floats | None:
-    """[seed]: over the tasks that are known."""
+    """[seed]: the mean over the tasks that are not None."""
     known = [row for row in rows if row is not None]
     return np.asarray(np.mean(known, axis=0)) if known else None
 
 
-def against_learning_alone(
+def relative_to_baselines(
     metric: Callable[..., MetricResult],
 ) -> Callable[[RunData], Floats | None]:
-    """A metric that sets a run beside single-task baselines, over the tasks that have ended."""
+    """A metric that compares a run with its single-task baselines, over the finished tasks."""
 
     def compute(run: RunData) -> Floats | None:
         if why_no_transfer(run):
@@ -105,16 +105,16 @@ def against_learning_alone(
 
 
 def transfer(metric: Callable[..., MetricResult], run: RunData) -> Floats:
-    """[seed]."""
+    """[seed]: a metric that compares a run with its single-task baselines."""
     ended = int((run.task_ends <= run.steps[-1]).sum())
-    alone = run.arrays["baseline_score"]
+    baseline = run.arrays["baseline_score"]
     values = [
         metric(
             run.steps,
             run.score[:, :ended, seed],
             run.task_ends[:ended],
             run.arrays["baseline_steps"],
-            alone[:ended, seed],
+            baseline[:ended, seed],
         ).value
         for seed in range(len(run.seeds))
     ]
@@ -122,7 +122,7 @@ def transfer(metric: Callable[..., MetricResult], run: RunData) -> Floats:
 
 
 def why_no_transfer(run: RunData) -> str:
-    """Why a run cannot be set beside single-task baselines; empty if it can."""
+    """Why a run cannot be compared with single-task baselines; empty if it can."""
     if not {"baseline_steps", "baseline_score"} <= run.arrays.keys():
         return NO_BASELINES
     if run.repetitions > 1:
@@ -138,8 +138,7 @@ AVERAGE_SCORE = Measure(
     "average score",
     lambda run: by_seed(meal.average_score, run.score),
     "over all tasks, at the last evaluation",
-    "The sum of all tasks' scores at the last evaluation, divided by the number of tasks (MEAL, "
-    "equation 1).",
+    "The mean over all tasks of the score at the last evaluation (MEAL, equation 1).",
     per_task=lambda run: list(run.score[-1]),
     task_title="at the end",
     curve=lambda run: np.asarray(run.score.mean(axis=1)),
@@ -148,9 +147,9 @@ FORGETTING = Measure(
     "forgetting",
     lambda run: mean_of_known(forgetting_by_task(run)),
     "0: all was kept, 1: all was lost",
-    "For every task but the last: (score after training − score later) ÷ score after training, "
-    "a gain counting as 0, averaged over all later evaluations with weights that fade from 1 to "
-    "e⁻² towards the end of the run; then the mean over tasks (MEAL, equation 2). 0: all was kept, "
+    "For every task but the last: (score after training − later score) ÷ score after training, "
+    "where a gain counts as 0, averaged over all later evaluations with weights that decay from 1 "
+    "to e⁻² at the end of the run; then the mean over tasks (MEAL, equation 2). 0: all was kept, "
     "1: all was lost.",
     "lower",
     per_task=forgetting_by_task,
@@ -158,39 +157,40 @@ FORGETTING = Measure(
 AFTER_TRAINING = Measure(
     "after training",
     lambda run: mean_of_known(after_training_by_task(run)),
-    "score when a task's own training ended",
-    "The score of a task at the last evaluation of its own training.",
+    "score at the end of a task's own training",
+    "The score of a task at the last evaluation during its own training.",
     per_task=after_training_by_task,
 )
 FORWARD_TRANSFER = Measure(
     "forward transfer",
-    against_learning_alone(meal.forward_transfer),
-    "0: like training alone, 1: perfect",
-    "For every task: (mean score while it was trained − mean score when it is trained alone) ÷ "
-    "(1 − mean score when it is trained alone); then the mean over tasks (MEAL, equation 3). It "
-    "needs single-task baselines.",
+    relative_to_baselines(meal.forward_transfer),
+    "0: like the single-task baseline, 1: perfect",
+    "For every task: (AUC − AUC_b) ÷ (1 − AUC_b), where AUC is the mean score while the task is "
+    "trained in the stream and AUC_b that of its single-task baseline; then the mean over tasks "
+    "(MEAL, equation 3).",
     needs_baselines=True,
     unknown=why_no_transfer,
 )
 AREA_GAINED = Measure(
     "area gained",
-    against_learning_alone(meal.area_gained),
-    "mean score while learning, less that of alone",
-    "The numerator of forward transfer, which is sound where scores pass 1, too: the mean distance "
-    "between the learning curve of a task and that of learning it alone.",
+    relative_to_baselines(meal.area_gained),
+    "mean score in training minus the baseline's",
+    "AUC − AUC_b, the numerator of forward transfer: the mean distance between the learning curve "
+    "of a task in the stream and that of its single-task baseline. Unlike the ratio it stays "
+    "meaningful when scores exceed 1.",
     needs_baselines=True,
 )
 AVERAGE_RETURN = Measure(
     "average return",
     lambda run: np.asarray(run.returns[-1].mean(0)),
     "over all tasks, at the last evaluation",
-    "Raw reward per episode of the learner's seats, mean over seats and tasks, at the last "
-    "evaluation.",
+    "The undiscounted return of an episode, mean over the learner's seats and all tasks, at the "
+    "last evaluation.",
 )
 
 
 def of_tasks(title: str, first: Fraction, last: Fraction) -> Measure:
-    """Mean score after own training over a part of the tasks, from a fraction to another."""
+    """Mean score after own training over some of the tasks, between two fractions."""
 
     def compute(run: RunData) -> Floats | None:
         number = len(run.task_names)
@@ -209,24 +209,28 @@ DORMANT = Measure("dormant", plasticity.dormant, better="lower")
 FINAL_PERFORMANCE_RATIO = Measure("final ratio", plasticity.final_performance_ratio)
 RAW_AUC_RATIO = Measure("raw AUC ratio", plasticity.raw_auc_ratio)
 
-# --- working together ---
+# --- coordination ---
 
 
 def role_collapse_by_seed(run: RunData) -> Floats | None:
-    """How far one player does all the work, at the last evaluation, mean over tasks."""
+    """Role collapse [seed] at the last evaluation, mean over tasks."""
     names = [str(name) for name in run.arrays.get("event_names", ())]
     if not set(USEFUL) <= set(names):
         return None
     events = run.mean("events", "eval", "task", "seed", "player", "kind")[-1]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # nothing useful in any task: nan
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # nan if there is no useful event in any task
         return np.asarray(np.nanmean(role_collapse(events, names), axis=0))
 
 
 COLLAPSE = Measure(
     "role collapse",
     role_collapse_by_seed,
-    "0: all do equally much, 1: one does it all",
+    "0: equal work, 1: one seat does all of it",
+    "How unequally the seats share useful events (ingredients, plates, soups, deliveries): "
+    "(s − 1/n) ÷ (1 − 1/n) for the largest share s of n seats, at the last evaluation.",
     better="neither",
 )
 
@@ -240,7 +244,7 @@ def of_tables(
     meaning: str,
     better: Literal["higher", "lower", "neither"] = "higher",
 ) -> Measure:
-    """The mean score of some of the tables that a population is evaluated at."""
+    """The mean score over some of the tables that evaluations of a population play."""
 
     def curve(run: RunData) -> Floats:
         score = run.mean("score", "eval", "partner", "seed")
@@ -255,7 +259,7 @@ def every_table(run: RunData) -> np.ndarray:
 
 
 def own_pairs(run: RunData) -> np.ndarray:
-    """[partner] bool: which tables are pairs that belong together, by their names."""
+    """[partner] bool: tables of a partner and its own best response (brdiv-1, response-1)."""
     pairs = [name.partition(" with ") for name in run.partner_names]
     return np.array([a.rpartition("-")[2] == b.rpartition("-")[2] for a, _, b in pairs])
 
@@ -264,20 +268,20 @@ SELF_PLAY = of_tables(
     "self-play",
     every_table,
     "score with copies of itself, mean over members",
-    "The score of every member with copies of itself on all seats, mean over members and tasks, at "
-    "the last evaluation.",
+    "The score of every member with copies of itself on all seats, at the last evaluation, mean "
+    "over members and tasks.",
 )
 OWN_PAIRS = of_tables(
     "own pairs",
     own_pairs,
     "score of partners with their own best response",
-    "The score of every partner with the best response that was trained for it, mean over pairs.",
+    "The score of every partner with the best response trained for it, mean over pairs.",
 )
 OTHER_PAIRS = of_tables(
     "other pairs",
     lambda run: ~own_pairs(run),
-    "score of partners with others' responses",
-    "The score of every partner with the best responses of the others, mean over pairs: low when "
-    "partners are compatible with their own response only.",
+    "score of partners with others' best responses",
+    "The score of every partner with the best responses of the other partners, mean over pairs. It "
+    "is low if partners need different best responses.",
     "lower",
 )

@@ -1,4 +1,4 @@
-"""The same numbers for a spreadsheet or a script, at full precision."""
+"""The numbers of the report as CSV, at full precision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUMMARY = ("run", "benchmark", "method", "seeds", "task", "task_name")
 def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
     """Write scores.csv and summary.csv.
 
-    The first has a row per evaluation, task, partner, seat and seed, the second per task and run.
+    The first has a row per evaluation, task, partner, seat and seed, the second a row per task.
     """
     folder.mkdir(parents=True, exist_ok=True)
     scores, totals = folder / "scores.csv", folder / "summary.csv"
@@ -43,7 +43,7 @@ def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def safe(cell: Any) -> Any:
-    """A spreadsheet would run a name that begins like a formula; a quote keeps it text."""
+    """Quote names that a spreadsheet would execute as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@")) else cell
 
 
@@ -52,32 +52,33 @@ def _score_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
     for label, run in zip(_names(runs), runs, strict=True):
         steps, names, seeds = run.arrays["steps"].tolist(), run.task_names, run.seeds
         score, returns = run.mean("score", *axes), run.mean("returns", *axes)
-        for (moment, task, partner, seat, seed), value in np.ndenumerate(score):
-            who = (run.partner_names[partner], run.seat_names[seat])
-            where = (label, seeds[seed], task + 1, names[task], *who, steps[moment])
-            yield (*where, float(value), float(returns[moment, task, partner, seat, seed]))
+        for index, value in np.ndenumerate(score):
+            evaluation, task, partner, seat, seed = index
+            seated = (run.partner_names[partner], run.seat_names[seat])
+            row = (label, seeds[seed], task + 1, names[task], *seated, steps[evaluation])
+            yield (*row, float(value), float(returns[index]))
 
 
 def _summary_rows(
     runs: Sequence[RunData], summaries: Sequence[Summary], measures: Sequence[str]
 ) -> Iterator[Sequence[Any]]:
-    """A row per task, then the run's own with `all` for a task."""
+    """A row per task, then one for the whole run, whose task is `all`."""
     for label, numbers in zip(_names(runs), summaries, strict=True):
-        who = (label, numbers.benchmark, numbers.method, numbers.seeds)
-        for place, task in enumerate(numbers.task_names):
-            told = [numbers.by_task.get(name) for name in measures]
-            yield (*who, place + 1, task, *_cells(row[place] if row else None for row in told))
-        yield (*who, "all", "", *_cells(numbers.values.get(name) for name in measures))
+        run = (label, numbers.benchmark, numbers.method, numbers.seeds)
+        for index, task in enumerate(numbers.task_names):
+            by_task = [numbers.by_task.get(name) for name in measures]
+            yield (*run, index + 1, task, *_cells(row[index] if row else None for row in by_task))
+        yield (*run, "all", "", *_cells(numbers.values.get(name) for name in measures))
 
 
 def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float | str]:
-    """Two cells each; empty is unknown."""
+    """Two cells per estimate; empty if unknown."""
     for estimate in estimates:
         for value in (estimate.mean, estimate.half_width) if estimate else (np.nan, np.nan):
             yield "" if np.isnan(value) else value
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:
-    """The folders' names, or their paths where two folders have one name."""
+    """The names of the folders, or their paths if two have the same name."""
     names = [run.name for run in runs]
     return names if len(set(names)) == len(names) else [str(run.path) for run in runs]

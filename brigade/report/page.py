@@ -1,4 +1,4 @@
-"""Pieces of the page. Whatever is not named `markup` or `svg` is text and gets escaped here."""
+"""Building blocks of HTML pages. All text is escaped, except arguments `markup` and `svg`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 
 from brigade.report.style import CSS
 
-# Nothing may be fetched or run, whatever a run folder holds.
+# The page may load and execute nothing, whatever the run folder contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -38,18 +38,18 @@ def _css(css: str) -> str:
 
 
 def section(title: str, *markup: str) -> str:
-    """A heading and what stands below it; nothing at all when that is empty."""
+    """A heading and its content; empty if there is no content."""
     below = "\n".join(filter(None, markup))
     return f"<section>\n{tag('h2', title)}\n{below}\n</section>" if below else ""
 
 
 def details(title: str, markup: str) -> str:
-    """Folded away until asked for."""
+    """Content that is collapsed at first."""
     return f"<details>\n{tag('summary', title)}\n{markup}\n</details>"
 
 
 def card(title: str, number: str, after: str, text: str) -> str:
-    """A headline number, what follows it in small print, and what it means."""
+    """A headline number, its interval in small print, and a short description."""
     small = f" <small>{escape(after)}</small>" if after else ""
     value = f'<div class="number">{escape(number)}{small}</div>'
     return box("div", tag("h3", title) + value + tag("div", text, "soft"), "card")
@@ -58,7 +58,7 @@ def card(title: str, number: str, after: str, text: str) -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], names: int, total: bool = False
 ) -> str:
-    """Left-aligned names, then right-aligned numbers; `total` makes the last row stand out."""
+    """`names` left-aligned columns, then right-aligned numbers; `total` sets the last row bold."""
     lines = [_row("th", headings, names, "")]
     body = list(rows)
     for index, row in enumerate(body):
@@ -76,18 +76,18 @@ def _row(cell: str, texts: Sequence[str], names: int, css: str) -> str:
 
 
 def _number(text: str) -> str:
-    """On a narrow screen an interval goes below its mean."""
+    """A number whose interval goes below it on a narrow screen."""
     mean, sign, half_width = text.partition(" ± ")
     return escape(mean) + (f' <span class="half">± {escape(half_width)}</span>' if sign else "")
 
 
 def plot(title: str, svg: str) -> str:
-    """A plot under its title."""
+    """A plot with a title."""
     return box("figure", tag("h3", title) + svg)
 
 
 def picture(title: str, png: bytes) -> str:
-    """A PNG inside the page."""
+    """A PNG embedded in the page."""
     data = base64.b64encode(png).decode("ascii")
     image = f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">'
     return box("figure", tag("h3", title) + image)
@@ -100,5 +100,5 @@ def key(colour: str, dash: str, text: str) -> str:
 
 
 def definitions(entries: Iterable[tuple[str, str]]) -> str:
-    """Terms and what they mean."""
+    """A list of terms and definitions."""
     return box("dl", "\n".join(tag("dt", term) + tag("dd", text) for term, text in entries))

@@ -1,4 +1,4 @@
-"""Run folders, read without trusting them: nothing is unpickled, nothing outside is followed."""
+"""Reads run folders without trusting them: no pickles are loaded, no links are followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from brigade.runs.folder import FORMAT, RunFolderError, read_npz
 
 PICTURE = re.compile(r"seed(\d{1,9})-task(\d{1,9})\.png")
 PNG = b"\x89PNG\r\n\x1a\n"
-LARGEST_PICTURE = 4_000_000  # bytes; it goes into the page
+MAX_PICTURE_BYTES = 4_000_000  # pictures are embedded in the page
 NEEDED = ("score", "returns", "steps", "task_ends", "task_names", "seeds")
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -28,19 +28,19 @@ LogRow: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """What a run has left behind so far."""
+    """What a run has recorded so far."""
 
     path: Path
     config: Mapping[str, Any]
     arrays: Arrays  # as in returns.npz
-    log: tuple[LogRow, ...]  # by steps, one row per update
-    pictures: Mapping[tuple[int, int], bytes]  # by seed and task (from 1), PNG
+    log: tuple[LogRow, ...]  # one row per update, sorted by steps
+    pictures: Mapping[tuple[int, int], bytes]  # PNGs by seed and task (from 1)
     version: str = ""  # of the Brigade that wrote it
-    measures: tuple[str, ...] = ()  # what its benchmark is about; empty in older runs
+    measures: tuple[str, ...] = ()  # of its benchmark; empty in older runs
 
     @property
     def name(self) -> str:
-        """The folder's own name."""
+        """The name of the folder."""
         return self.path.resolve().name
 
     @property
@@ -50,7 +50,7 @@ class RunData:
 
     @property
     def seeds(self) -> list[int]:
-        """Their numbers."""
+        """The seeds."""
         return [int(seed) for seed in self.arrays["seeds"]]
 
     @property
@@ -60,39 +60,39 @@ class RunData:
 
     @property
     def task_ends(self) -> Floats:
-        """Where the training of every task ends, or will end."""
+        """The step at which the training of every task ends."""
         return self.arrays["task_ends"].astype(np.float64)
 
     @property
     def task_starts(self) -> Floats:
-        """Where it begins; of a repeated sequence, the last time."""
-        if self.repetitions > 1:  # then all are equally long
+        """The step at which it starts; in a repeated sequence, for the last time."""
+        if self.repetitions > 1:  # then all tasks have the same length
             return self.task_ends - self.task_ends[-1] / (len(self.task_ends) * self.repetitions)
         return np.concatenate([[0.0], self.task_ends[:-1]])
 
     def visits(self, task: int) -> list[tuple[float, float]]:
-        """From where to where a task was trained, every time."""
+        """The first and last step of a task's training, for every repetition, the last first."""
         period = self.task_ends[-1] / self.repetitions
         start, end = self.task_starts[task], self.task_ends[task]
         return [(start - back * period, end - back * period) for back in range(self.repetitions)]
 
     @property
     def repetitions(self) -> int:
-        """How often the sequence was gone through."""
+        """How many times the sequence was trained."""
         return int(self.arrays.get("repetitions", 1))
 
     @property
     def partner_names(self) -> list[str]:
-        """Whom the learner met in evaluations."""
+        """The partners in evaluations."""
         return [str(name) for name in self.arrays["partner_names"]]
 
     @property
     def seat_names(self) -> list[str]:
-        """Where it sat: numbers of seats, or all."""
+        """The learner's seats in evaluations: numbers, or all."""
         return [str(name) for name in self.arrays["seat_names"]]
 
     def mean(self, name: str, *axes: str) -> Floats:
-        """What was recorded under a name, with these axes in this order; means over the others."""
+        """A recorded array with these axes in this order; the mean over all others."""
         values, there = self.arrays[name], self.arrays[axes_name(name)].tolist()
         others = tuple(place for place, axis in enumerate(there) if axis not in axes)
         kept = [axis for axis in there if axis in axes]
@@ -101,30 +101,30 @@ class RunData:
 
     @cached_property
     def score(self) -> Floats:
-        """Means over partners, seats and episodes, [eval, task, seed]."""
+        """Mean scores over partners, seats and episodes, [eval, task, seed]."""
         return self.mean("score", "eval", "task", "seed")
 
     @cached_property
     def returns(self) -> Floats:
-        """Likewise."""
+        """Mean returns over partners, seats and episodes, [eval, task, seed]."""
         return self.mean("returns", "eval", "task", "seed")
 
     @property
     def is_population(self) -> bool:
-        """Whether many policies were trained, by a generator."""
+        """Whether a generator trained a population."""
         return self.setting("generator") not in ("", "none")
 
     @property
-    def how(self) -> str:
-        """What tells runs of a benchmark apart: the method, or the generator of a population."""
+    def algorithm(self) -> str:
+        """The method, or the generator of a population."""
         return self.setting("generator" if self.is_population else "method")
 
     def setting(self, name: str) -> str:
-        """A value of the config as text; empty when it is not there."""
+        """A setting as text; empty if there is none with this name."""
         return str(self.config.get(name, ""))
 
     def logged(self, name: str) -> tuple[Floats, Floats]:
-        """One training metric: steps [row] and values [row, seed], where it was logged."""
+        """A training metric: steps [row] and values [row, seed], where it was logged."""
         rows = [row for row in self.log if _is_known(row["metrics"].get(name))]
         try:
             values = np.array([row["metrics"][name] for row in rows], dtype=np.float64)
@@ -137,12 +137,12 @@ class RunData:
 
 
 def _is_known(values: Any) -> bool:
-    """Whether any seed has a number; updates in which no episode ended have no score."""
+    """Whether any seed has a value; updates in which no episode ended have no score."""
     return values is not None and values != [None] * len(np.atleast_1d(values))
 
 
 def read_run(path: str | Path) -> RunData:
-    """Read a run folder, of a finished run or not."""
+    """Read the folder of a run, which may be unfinished."""
     folder = Path(path)
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is not a folder")
@@ -163,7 +163,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path} cannot be read: {_first_line(error)}") from None
     number = content.get("format") if isinstance(content, dict) else None
     if type(number) is not int or not isinstance(content.get("config"), dict):
-        raise RunFolderError(f'{path} is not a run\'s: it needs "format" and "config"')
+        raise RunFolderError(f'{path} is not the config of a run: it needs "format" and "config"')
     if number > FORMAT:
         raise RunFolderError(
             f"{path.parent} was written by a newer Brigade "
@@ -190,29 +190,29 @@ def _read_arrays(folder: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _problem(arrays: Arrays) -> str:
-    """Say what does not fit together, so that no metric fails on it later; empty when all does."""
+    """What is wrong with the arrays, so that no metric fails later; empty if nothing is."""
     missing = [name for name in NEEDED if name not in arrays]
     if missing:
-        return f"{', '.join(missing)} missing"
+        return f"the arrays {', '.join(missing)} are missing"
     for name in set(NEEDED) - {"task_names"} | {"baseline_steps", "baseline_score"} & set(arrays):
         if arrays[name].dtype.kind not in "fiu":
-            return f"{name} must hold numbers"
+            return f"{name} must contain numbers"
     counts = [arrays[name].shape for name in ("steps", "task_ends", "seeds", "task_names")]
     if any(len(shape) != 1 for shape in counts) or counts[3] != counts[1]:
-        return "steps, task_ends, task_names and seeds must be lists, with one name per task end"
+        return "steps, task_ends, task_names and seeds must be 1-D, with one name per task"
     shape = arrays["score"].shape
     if arrays["returns"].shape != shape:
         return f"returns must have the shape of score {shape}, got {arrays['returns'].shape}"
     if 0 in shape:
-        return "holds no evaluation yet" if shape[:1] == (0,) else f"score is empty: shape {shape}"
+        return "it has no evaluation yet" if shape[:1] == (0,) else f"score is empty: shape {shape}"
     if len(shape) < 5:
         return f"score must be [eval, task, partner, seat, seed, episode], got shape {shape}"
-    rises = _rises(arrays["steps"], 0) and _rises(arrays["task_ends"], 1)
-    return "" if rises else "steps and task_ends must rise from the start of the run"
+    increase = _increases(arrays["steps"], 0) and _increases(arrays["task_ends"], 1)
+    return "" if increase else "steps and task_ends must be strictly increasing"
 
 
 def _axes_problem(arrays: Arrays) -> str:
-    """The same of the axes: every array has those it names, as long as what they count."""
+    """What is wrong with the axes: their names and lengths must match; empty if nothing is."""
     counts = {
         "eval": arrays["steps"].shape,
         "task": arrays["task_ends"].shape,
@@ -230,7 +230,9 @@ def _axes_problem(arrays: Arrays) -> str:
             return f"{name} must be [{', '.join(needed)}], got shape {shape}"
         for axis, length in zip(axes, shape, strict=True):
             if counts.get(axis, (length,)) != (length,):
-                return f"{name} has {length} on its axis {axis}, which does not fit the names"
+                return (
+                    f"axis {axis} of {name} has length {length}, which does not match other arrays"
+                )
     horizon = arrays.get("horizon")
     if "events" in arrays and (
         arrays["events"].dtype.kind != "f"
@@ -239,11 +241,11 @@ def _axes_problem(arrays: Arrays) -> str:
         or horizon.dtype.kind not in "iu"
         or horizon < 1
     ):
-        return "events need numbers, a name per kind and a horizon"
+        return "events must be numbers, with one name per kind and a horizon"
     return ""
 
 
-def _rises(values: npt.NDArray[Any], least: int) -> bool:
+def _increases(values: npt.NDArray[Any], least: int) -> bool:
     return bool(np.isfinite(values).all() and values[0] >= least and (np.diff(values) > 0).all())
 
 
@@ -258,10 +260,10 @@ def _read_log(path: Path) -> tuple[LogRow, ...]:
     for number, line in enumerate(lines, start=1):
         row = _read_row(line)
         if row is not None:
-            if row["metrics"]:  # an evaluation may leave a row without any
+            if row["metrics"]:  # rows written at an evaluation may have none
                 rows[row["steps"]] = row
-        elif number < len(lines):  # a killed run may leave half a row, but only at the end
-            raise RunFolderError(f"{path}: line {number} is not a row of a log")
+        elif number < len(lines):  # a killed run may leave an incomplete last row
+            raise RunFolderError(f"{path}: line {number} is not a valid row")
     return tuple(rows[steps] for steps in sorted(rows))
 
 
@@ -276,12 +278,12 @@ def _read_row(line: bytes) -> LogRow | None:
 
 
 def _read_pictures(folder: Path) -> dict[tuple[int, int], bytes]:
-    """The PNGs themselves; links are left alone, because what they point to is nobody's picture."""
+    """The PNG files; symbolic links are skipped, since they could point to any file."""
     pictures = {}
     for path in sorted(folder.glob("*.png")):
         name = PICTURE.fullmatch(path.name)
         if name and path.is_file() and not path.is_symlink():
-            content = path.read_bytes() if path.stat().st_size <= LARGEST_PICTURE else b""
+            content = path.read_bytes() if path.stat().st_size <= MAX_PICTURE_BYTES else b""
             if content.startswith(PNG):
                 pictures[int(name[1]), int(name[2])] = content
     return dict(sorted(pictures.items()))

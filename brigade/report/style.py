@@ -1,8 +1,8 @@
-"""Colours and the style sheet of the page: one palette for plots and text, light and dark."""
+"""Colours and style sheet of the page: one palette for plots and text, light and dark."""
 
 from __future__ import annotations
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; brighter on a dark ground.
+# Okabe and Ito's colour-blind safe palette; brighter on a dark background.
 SERIES = (
     ("#0072b2", "#4fb0e8"),
     ("#d55e00", "#f58b45"),
@@ -11,7 +11,7 @@ SERIES = (
     ("#c98a00", "#f3bb45"),
     ("#5a6570", "#b3bcc6"),
 )
-DASHES = ("solid", "dashed", "dotted")  # for runs that share a colour
+DASHES = ("solid", "dashed", "dotted")  # for runs with the same colour
 
 INK, LINE, SHADE = "#1f2430", "#9aa3ad", "#eceff3"
 THEME = {
@@ -28,12 +28,12 @@ THEME = {
 
 
 def series(index: int) -> tuple[str, str]:
-    """Colour (on light ground) and dash of the line of a run."""
+    """Colour (of the light theme) and dash of a run's line."""
     return SERIES[index % len(SERIES)][0], DASHES[index // len(SERIES) % len(DASHES)]
 
 
 def themed(svg: str) -> str:
-    """Let the colours of a plot follow the page's theme."""
+    """Replace the colours of a plot by variables of the page's theme."""
     for name, (light, _) in THEME.items():
         if name in ("ink", "line", "shade") or name[1:].isdigit():
             svg = svg.replace(light, f"var(--{name})")

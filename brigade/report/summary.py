@@ -1,4 +1,4 @@
-"""The numbers of a run: its benchmark's measures for every seed, then averaged over seeds."""
+"""The numbers of a run: the measures of its benchmark, per seed, then averaged over seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Estimate:
 
     mean: float
     half_width: float
-    decimals: int = 2  # intervals over a few seeds are wider than two
+    decimals: int = 2  # intervals over a few seeds are wide: more would mean nothing
 
     def __str__(self) -> str:
         """Mean and interval."""
@@ -33,7 +33,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Summary:
-    """One run; None is what cannot be known yet, or ever."""
+    """The numbers of one run; None where a measure is not known."""
 
     benchmark: str
     method: str  # or the generator of a population
@@ -41,21 +41,21 @@ class Summary:
     task_names: tuple[str, ...]
     measures: Mapping[str, Measure]  # by name, in the order of tables
     values: Mapping[str, Estimate | None]  # by measure
-    by_task: Mapping[str, Sequence[Estimate | None]]  # of the measures that tell of tasks
-    trained: int  # tasks that have ended
+    by_task: Mapping[str, Sequence[Estimate | None]]  # by measure, for those defined per task
+    trained: int  # number of tasks whose training has ended
     steps: int
     planned_steps: int
     repetitions: int = 1
-    notes: Sequence[str] = field(default_factory=list)  # why something is not known
+    notes: Sequence[str] = field(default_factory=list)  # why a measure is not known
 
     @property
     def finished(self) -> bool:
-        """Whether the last evaluation lies at the end of the last task."""
+        """Whether the last evaluation is at the end of the last task."""
         return self.steps >= self.planned_steps
 
 
 def summary(run: RunData) -> Summary:
-    """Compute what the tables and the page show."""
+    """Compute the numbers that tables and report show."""
     measures, notes = measures_of(run), list[str]()
     values, by_task = dict[str, Estimate | None](), dict[str, Sequence[Estimate | None]]()
     for name, measure in measures.items():
@@ -66,7 +66,7 @@ def summary(run: RunData) -> Summary:
             notes.append(f"{measure.title.capitalize()}: {measure.unknown(run)}.")
     return Summary(
         benchmark=run.setting("benchmark"),
-        method=run.how,
+        method=run.algorithm,
         seeds=len(run.seeds),
         task_names=tuple(run.task_names),
         measures=measures,
@@ -81,7 +81,7 @@ def summary(run: RunData) -> Summary:
 
 
 def measures_of(run: RunData) -> dict[str, Measure]:
-    """The measures of a run's benchmark; names that are not installed here are left out."""
+    """The measures of a run's benchmark, except those that are not installed here."""
     known = registry.names("measures")
     return {name: find(name) for name in run.measures or CONTINUAL_MEASURES if name in known}
 
@@ -95,15 +95,15 @@ def find(name: str) -> Measure:
 
 
 def estimate(measure: Measure, values: Floats | None) -> Estimate | None:
-    """A measure's values [seed] as a mean with its interval."""
-    return None if values is None else sure(values, measure.decimals)
+    """The mean of a measure's values [seed], with its interval."""
+    return None if values is None else mean_over_seeds(values, measure.decimals)
 
 
-def sure(values: Floats, decimals: int = 2) -> Estimate:
-    """Of values [seed]."""
+def mean_over_seeds(values: Floats, decimals: int = 2) -> Estimate:
+    """The mean of values [seed], with its interval."""
     mean, half_width = mean_and_interval(values)
     return Estimate(float(mean), float(half_width), decimals)
 
 
 def _rounded(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # + 0.0 makes -0.00 a plain 0.00
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # + 0.0 turns -0.00 into 0.00

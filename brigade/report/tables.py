@@ -1,4 +1,4 @@
-"""Tables of one run or several, and how they look on a terminal."""
+"""Tables of one or more runs, and how they are printed on a terminal."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from brigade.report.read import RunData
-from brigade.report.summary import Estimate, Summary, summary, sure
+from brigade.report.summary import Estimate, Summary, mean_over_seeds, summary
 
 
 def labels(runs: Sequence[RunData]) -> list[str]:
-    """Tell runs apart in as few words as possible."""
+    """The shortest labels that distinguish the runs."""
     choices = (
-        [run.how for run in runs],
-        [f"{run.setting('benchmark')} {run.how}" for run in runs],
+        [run.algorithm for run in runs],
+        [f"{run.setting('benchmark')} {run.algorithm}" for run in runs],
         [run.name for run in runs],
     )
     for names in choices:
@@ -28,14 +28,15 @@ def labels(runs: Sequence[RunData]) -> list[str]:
 
 
 def show(estimate: Estimate | None) -> str:
-    """An estimate, or a dash for what cannot be known."""
+    """An estimate, or a dash if it is not known."""
     return "-" if estimate is None else str(estimate)
 
 
 def task_headings(numbers: Summary) -> list[str]:
-    """The heads of the columns of `task_rows`."""
+    """The headings of `task_rows`."""
     heads = [
-        numbers.measures[name].task_title or numbers.measures[name].title for name in _told(numbers)
+        numbers.measures[name].task_title or numbers.measures[name].title
+        for name in _task_measures(numbers)
     ]
     now = [head if numbers.finished else head.replace("at the end", "now") for head in heads]
     return ["", "task", *now]
@@ -43,24 +44,24 @@ def task_headings(numbers: Summary) -> list[str]:
 
 def task_rows(numbers: Summary) -> list[list[str]]:
     """A row per task, then the averages."""
-    told = _told(numbers)
+    measures = _task_measures(numbers)
     rows = [
-        [str(place + 1), task, *(show(numbers.by_task[name][place]) for name in told)]
-        for place, task in enumerate(numbers.task_names)
+        [str(index + 1), task, *(show(numbers.by_task[name][index]) for name in measures)]
+        for index, task in enumerate(numbers.task_names)
     ]
-    return [*rows, ["", "average", *(show(numbers.values[name]) for name in told)]]
+    return [*rows, ["", "average", *(show(numbers.values[name]) for name in measures)]]
 
 
-def _told(numbers: Summary) -> list[str]:
-    """Measures that tell of tasks, as they come about in time."""
+def _task_measures(numbers: Summary) -> list[str]:
+    """The measures that are defined per task, in chronological order."""
     order = {"after_training": 0, "average_score": 1}
     return sorted(numbers.by_task, key=lambda name: order.get(name, 2))
 
 
 def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> dict[str, list[str]]:
-    """Columns by heading, a cell per run; a column that says nothing is left out.
+    """Columns by heading, one cell per run, without empty and redundant columns.
 
-    A benchmark that all runs share stands above the table instead.
+    A benchmark that all runs share is printed above the table instead.
     """
     columns = {
         "run": labels(runs),
@@ -81,22 +82,22 @@ def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> dict[st
 
 
 def one_benchmark(runs: Sequence[RunData]) -> str:
-    """The benchmark, if there is but one."""
+    """The benchmark of all runs; empty if they differ."""
     found = {run.setting("benchmark") for run in runs}
     return found.pop() if len(found) == 1 else ""
 
 
 def headline(run_data: RunData, numbers: Summary) -> str:
-    """What was run, in a line."""
+    """Benchmark, method, seeds and schedule in one line."""
     kind = "population" if run_data.is_population else "method"
     run = f"{numbers.benchmark}, {kind} {numbers.method}"
-    return f"{run}: {count(numbers.seeds, 'seed')}, {plan(numbers)}"
+    return f"{run}: {count(numbers.seeds, 'seed')}, {schedule(numbers)}"
 
 
-def plan(numbers: Summary) -> str:
-    """How many tasks, how often and how long."""
-    again = f" learned {numbers.repetitions} times" if numbers.repetitions > 1 else ""
-    tasks = count(len(numbers.task_names), "task") + again
+def schedule(numbers: Summary) -> str:
+    """The number of tasks, repetitions and steps."""
+    repeated = f" trained {numbers.repetitions} times" if numbers.repetitions > 1 else ""
+    tasks = count(len(numbers.task_names), "task") + repeated
     return f"{tasks}, {numbers.planned_steps:,} steps per seed"
 
 
@@ -106,43 +107,43 @@ def count(number: int, thing: str) -> str:
 
 
 def unfinished(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[str]:
-    """A line for every run that is still going or was stopped."""
+    """A line for every run that is still running or was stopped."""
     names = labels(runs) if len(runs) > 1 else ["This run"]
     return [
         f"{name} is not finished: {numbers.trained} of {count(len(numbers.task_names), 'task')}, "
-        f"{numbers.steps:,} of {numbers.planned_steps:,} steps. The numbers are as of now."
+        f"{numbers.steps:,} of {numbers.planned_steps:,} steps. These are the numbers so far."
         for name, numbers in zip(names, summaries, strict=True)
         if not numbers.finished
     ]
 
 
 def explanations(summaries: Sequence[Summary]) -> list[str]:
-    """What a reader must know to read the numbers right."""
+    """Notes under the tables: what ± means, and why measures are missing."""
     several = any(numbers.seeds > 1 for numbers in summaries)
     notes = {note for numbers in summaries for note in numbers.notes}
-    said = ["After ±: half of the 95 % interval over seeds."] if several else []
-    return said + sorted(notes)
+    interval = ["After ±: half of the 95 % interval over seeds."] if several else []
+    return interval + sorted(notes)
 
 
 def partner_rows(run: RunData) -> list[list[str]]:
-    """Final scores by partner and seat, mean over tasks; empty where there was but one of each."""
+    """Final scores by partner and seat, mean over tasks; empty if there is only one of each."""
     score = run.mean("score", "eval", "partner", "seat", "seed")[-1]
     if score.shape[:2] == (1, 1):
         return []
     return [
-        [name, *(str(sure(seats[place])) for place in range(score.shape[1]))]
+        [name, *(str(mean_over_seeds(seats[seat])) for seat in range(score.shape[1]))]
         for name, seats in zip(run.partner_names, score, strict=True)
     ]
 
 
 def partner_headings(run: RunData) -> list[str]:
-    """The heads of the columns of `partner_rows`."""
+    """The headings of `partner_rows`."""
     seats = run.seat_names
     return ["with", *(["score"] if seats == ["all"] else [f"on seat {name}" for name in seats])]
 
 
 def partner_lines(run: RunData) -> list[str]:
-    """The same as lines of text."""
+    """`partner_rows` as lines of text."""
     rows = partner_rows(run)
     heads = partner_headings(run)[1:]
     start = "" if run.is_population else "with "
@@ -154,11 +155,11 @@ def partner_lines(run: RunData) -> list[str]:
 
 
 def print_summary(console: Console, runs: Sequence[RunData]) -> None:
-    """Print one run by task, or several side by side."""
+    """Print one run by task, or compare several."""
     summaries = [summary(run) for run in runs]
     if len(runs) == 1:
         (numbers,) = summaries
-        _say(console, headline(runs[0], numbers))
+        _print_line(console, headline(runs[0], numbers))
         if numbers.by_task:
             _print_table(console, task_headings(numbers), task_rows(numbers), names=2, total=True)
         rest = [
@@ -167,17 +168,17 @@ def print_summary(console: Console, runs: Sequence[RunData]) -> None:
             if value is not None and name not in numbers.by_task
         ]
         if rest:
-            _say(console, f"{', '.join(rest).capitalize()}.")
+            _print_line(console, f"{', '.join(rest).capitalize()}.")
         for line in partner_lines(runs[0]):
-            _say(console, line)
+            _print_line(console, line)
     else:
         if one_benchmark(runs):
-            _say(console, one_benchmark(runs))
+            _print_line(console, one_benchmark(runs))
         columns = comparison(runs, summaries)
         rows = [list(row) for row in zip(*columns.values(), strict=True)]
         _print_table(console, list(columns), rows, names=list(columns).index("seeds"))
     for note in unfinished(runs, summaries) + explanations(summaries):
-        _say(console, note)
+        _print_line(console, note)
 
 
 def _print_table(
@@ -187,7 +188,7 @@ def _print_table(
     names: int,
     total: bool = False,
 ) -> None:
-    """The first columns hold names; only a terminal gets a line under the head."""
+    """The first `names` columns are left-aligned; a terminal gets a line under the headings."""
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for index, heading in enumerate(headings):
         table.add_column(heading, justify="left" if index < names else "right", overflow="fold")
@@ -197,12 +198,12 @@ def _print_table(
     console.print(table)
 
 
-def _say(console: Console, line: str) -> None:
+def _print_line(console: Console, line: str) -> None:
     console.print(_text(console, line), soft_wrap=not console.is_terminal)
 
 
 def _text(console: Console, text: str) -> Text:
-    """Without control characters, with which a name could repaint someone's terminal."""
+    """Text without control characters, which could manipulate the terminal."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     if console.options.ascii_only:
         clean = clean.replace("±", "+-").encode("ascii", "replace").decode()

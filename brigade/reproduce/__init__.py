@@ -1,1 +1,1 @@
-"""Published tables and figures, run again and set beside what was published."""
+"""Published tables and figures: rerun and compared with the published numbers."""

@@ -1,4 +1,4 @@
-"""`brigade reproduce`: run what a table needs, then set it beside the published one."""
+"""`brigade reproduce`: do the runs of a published table and compare the results."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import jax
 from rich.console import Console
 
 from brigade.errors import UserError
-from brigade.reproduce.jobs import Job, do_all
+from brigade.reproduce.jobs import Job, run_jobs
 from brigade.reproduce.meal import find_target
-from brigade.reproduce.table import measure_all, print_table, save
+from brigade.reproduce.table import compute_cells, print_table, save
 from brigade.reproduce.target import Row, Target
 from brigade.runs.assemble import assemble
-from brigade.runs.baselines import add_baselines, tell
+from brigade.runs.baselines import add_baselines, print_progress
 from brigade.runs.config import Experiment, from_dict, merged
 from brigade.runs.folder import RunFolder
-from brigade.runs.kept import by_content, found_again
+from brigade.runs.partner_files import name_by_hash, with_paths
 from brigade.runs.progress import Display
 from brigade.runs.run import RunResult, resume, run
 
 SMALL_NOTE = (
-    "Small scale: few tasks, seeds and steps. It shows how the table comes about and says nothing "
+    "Small scale: few tasks, seeds and steps. It shows how the table is produced and says nothing "
     "about the paper."
 )
-WIDE = 120  # columns
+WIDTH = 120  # characters, where output is not a terminal
 
 
 def reproduce(
@@ -41,9 +41,9 @@ def reproduce(
     jobs: int = 1,
     flags: Sequence[str] = (),
 ) -> Path:
-    """Do or finish all runs, print the table and save it; the path of the saved one.
+    """Start or resume all runs, print the table, save it and return its path.
 
-    With several `jobs`, runs are processes of their own, so many at a time, that get the `flags`.
+    With `jobs` > 1, so many runs at a time are separate processes, started with `flags`.
     """
     if jobs < 1:
         raise UserError(f"--jobs is {jobs}; it must be at least 1")
@@ -51,92 +51,92 @@ def reproduce(
     small = scale == "small"
     rows = [row for row in target.rows if not (small and row.heavy)]
     experiments = [from_dict(settings_of(target, row, small), words) for row in rows]
-    for experiment in experiments:  # everything is checked before anything is trained
+    for experiment in experiments:  # check all settings before training
         assemble(experiment)
     folder = out or Path("reproductions") / f"{slug(target.title)}-{scale}"
     paths = [folder / slug(row.name) for row in rows]
-    check_same(paths, experiments)
+    check_settings(paths, experiments)
     if jobs > 1:
         work = [
             Job(row.name, path, experiment)
             for row, path, experiment in zip(rows, paths, experiments, strict=True)
-            if recorded(path, experiment) is None
+            if finished_run(path, experiment) is None
         ]
-        do_all(work, jobs, flags, quiet)
+        run_jobs(work, jobs, flags, quiet)
     for number, (row, path, experiment) in enumerate(
         zip(rows, paths, experiments, strict=True), start=1
     ):
         if not quiet:
             print(f"[{number}/{len(rows)}] {row.name}", flush=True)
-        result = do_or_finish(path, experiment, quiet)
+        result = start_or_resume(path, experiment, quiet)
         if target.needs_baselines:
-            add_baselines(result, None if quiet else tell)
-        jax.clear_caches()  # the programs of many runs would use up what a process may map
+            add_baselines(result, None if quiet else print_progress)
+        jax.clear_caches()  # the programs of many runs would exceed the memory maps of a process
     notes = [note for note in (SMALL_NOTE if small else "", target.note) if note]
     left_out = [row.name for row in target.rows if row not in rows]
     if left_out:
-        notes.append(f"Left out at the small scale: {'; '.join(left_out)}.")
-    cells = measure_all(target, rows, paths)
-    # A pipe has no width, and a table that is cut to one would lose its numbers.
-    console = Console(width=None if sys.stdout.isatty() else WIDE)
+        notes.append(f"Skipped at the small scale: {'; '.join(left_out)}.")
+    cells = compute_cells(target, rows, paths)
+    # A pipe has no width, and the default would truncate the table.
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     print_table(console, target.title, cells, notes)
     return save(folder, target.title, cells, notes)
 
 
 def settings_of(target: Target, row: Row, small: bool) -> dict[str, Any]:
-    """A row's settings at a scale."""
+    """The settings of a row at the small scale or the paper's."""
     return merged(row.settings, target.small if small else {"preset": "paper"})
 
 
-def check_same(paths: Sequence[Path], experiments: Sequence[Experiment]) -> None:
-    """Runs that are there already must be of the same settings."""
+def check_settings(paths: Sequence[Path], experiments: Sequence[Experiment]) -> None:
+    """Existing runs must have the same settings."""
     for path, experiment in zip(paths, experiments, strict=True):
-        if (path / "config.json").exists() and not is_of(read_run_config(path), experiment):
+        if (path / "config.json").exists() and not has_settings(read_run_config(path), experiment):
             raise UserError(
-                f"{path} was run with other settings; give the same ones, or another --out"
+                f"{path} was run with other settings; use the same ones, or another --out"
             )
 
 
-def is_of(config: Mapping[str, Any], experiment: Experiment) -> bool:
-    """Whether these are the experiment's settings, new ones at their defaults in older runs."""
+def has_settings(config: Mapping[str, Any], experiment: Experiment) -> bool:
+    """Whether a config is the experiment's; settings that older runs lack have their defaults."""
     wanted = experiment.as_dict()
-    names = ("benchmark", "learner", "method")  # code of the user's is not run unless it is meant
+    names = ("benchmark", "learner", "method")  # compared first: parsing may execute user code
     same_names = all(config.get(name) == wanted[name] for name in names)
-    return same_names and by_content(from_dict(config).as_dict())[0] == by_content(wanted)[0]
+    return same_names and name_by_hash(from_dict(config).as_dict())[0] == name_by_hash(wanted)[0]
 
 
 def read_run_config(path: Path) -> Any:
-    """The settings a run folder was made with."""
+    """The settings of a run folder."""
     try:
-        return found_again(json.loads(RunFolder.open(path).read_config())["config"], path)
+        return with_paths(json.loads(RunFolder.open(path).read_config())["config"], path)
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise UserError(f"{path}/config.json is damaged ({error}); choose another --out") from error
 
 
-def do_or_finish(path: Path, experiment: Experiment, quiet: bool) -> RunResult:
-    """A run from its start or from where it stopped; one with all its evaluations is done."""
-    done = recorded(path, experiment)
+def start_or_resume(path: Path, experiment: Experiment, quiet: bool) -> RunResult:
+    """Start a run, resume it, or return it if it is finished."""
+    done = finished_run(path, experiment)
     if done is not None:
         return done
     with Display(quiet) as show:
         if (path / "config.json").exists():
-            # Its config is what was asked for now, so whatever it names is trusted.
-            return resume(path, trust=True, begin=show.begin, watch=show)
-        return run(experiment, path, begin=show.begin, watch=show)
+            # Its config equals the one asked for, so the code it names is trusted.
+            return resume(path, trust=True, on_start=show.start, watch=show)
+        return run(experiment, path, on_start=show.start, watch=show)
 
 
-def recorded(path: Path, experiment: Experiment) -> RunResult | None:
-    """A finished run, by its evaluations alone: shared folders come without checkpoints."""
+def finished_run(path: Path, experiment: Experiment) -> RunResult | None:
+    """The run if all its evaluations are there; shared folders come without checkpoints."""
     if not (path / "returns.npz").exists():
         return None
     arrays = RunFolder.open(path).read_returns()
     config = experiment.config
-    if arrays["steps"][-1] < config.tasks_in_all * config.steps_per_task:
+    if arrays["steps"][-1] < config.total_tasks * config.steps_per_task:
         return None
     return RunResult(path, experiment, arrays)
 
 
 def slug(name: str) -> str:
-    """A name for a folder."""
+    """A folder name: lower case, with dashes."""
     plain = "".join(letter if letter.isalnum() else " " for letter in name.lower())
     return "-".join(plain.split())

@@ -1,7 +1,7 @@
-"""Several runs at a time, each a process of its own.
+"""Runs in parallel, each in its own process.
 
-Small batches leave gaps on an accelerator and cores idle while a program compiles; the runs of a
-table fill them for each other.
+Small batches leave an accelerator idle between kernels, and compilation leaves cores idle. Several
+runs at a time fill these gaps.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from brigade.runs.config import Experiment
 from brigade.runs.folder import RunFolderError
 
 MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-LOOK_SECONDS, LINE_SECONDS = 0.2, 15.0
-TAIL = 1 << 16  # bytes of a log that hold its last line
+POLL_SECONDS, LINE_SECONDS = 0.2, 15.0
+TAIL = 1 << 16  # bytes at the end of a log, enough for its last line
 
 
-@dataclass(frozen=True, eq=False)  # a key by who it is
+@dataclass(frozen=True, eq=False)  # hashed by identity, to be a key
 class Job:
-    """A run to do or to finish."""
+    """A run to start or resume."""
 
     name: str
     path: Path
     experiment: Experiment
 
     def command(self, work: Path, number: int) -> list[str]:
-        """What does it, as words for a shell."""
+        """The command that starts or resumes it."""
         words = [sys.executable, "-m", "brigade"]
         if (self.path / "config.json").exists():
             return [*words, "resume", str(self.path), "--trust", "--quiet"]
@@ -43,19 +43,22 @@ class Job:
         return [*words, "run", "--config", str(config), "--out", str(self.path), "--quiet"]
 
     def done(self) -> float:
-        """How much of it is done, from 0 to 1."""
+        """The share that is done, from 0 to 1."""
         config = self.experiment.config
-        return last_step(self.path / "log.jsonl") / (config.tasks_in_all * config.steps_per_task)
+        return last_step(self.path / "log.jsonl") / (config.total_tasks * config.steps_per_task)
 
 
 def share_memory(jobs: int) -> None:
-    """An accelerator's memory in equal parts, one for this process; before it is first used."""
+    """Divide the device's memory equally between the jobs and this process.
+
+    Call it before JAX uses the device.
+    """
     if jobs > 1:
         os.environ.setdefault(MEMORY, f"{0.9 / (jobs + 1):.3f}")
 
 
-def do_all(jobs: Sequence[Job], at_once: int, flags: Sequence[str], quiet: bool) -> None:
-    """Do all, so many at a time. One that fails is reported when the others are done."""
+def run_jobs(jobs: Sequence[Job], parallel: int, flags: Sequence[str], quiet: bool) -> None:
+    """Run all jobs, `parallel` at a time. Failures are reported when all others have ended."""
     failed: dict[str, str] = {}
     waiting, running = list(jobs), dict[Job, subprocess.Popen[str]]()
     line = time.monotonic()
@@ -63,17 +66,17 @@ def do_all(jobs: Sequence[Job], at_once: int, flags: Sequence[str], quiet: bool)
         work = Path(folder)
         try:
             while waiting or running:
-                while waiting and len(running) < at_once:
+                while waiting and len(running) < parallel:
                     job = waiting.pop(0)
                     words = [*job.command(work, len(waiting)), *flags]
                     running[job] = start(words, work / f"{job.path.name}.txt")
                 for job in [job for job, process in running.items() if process.poll() is not None]:
                     if running.pop(job).returncode:
-                        failed[job.name] = complaint(work / f"{job.path.name}.txt")
+                        failed[job.name] = last_error(work / f"{job.path.name}.txt")
                 if not quiet and time.monotonic() - line > LINE_SECONDS:
                     line = time.monotonic()
                     print("  ".join(f"{job.name} {job.done():.0%}" for job in running), flush=True)
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             stop(running)
             raise
@@ -81,29 +84,29 @@ def do_all(jobs: Sequence[Job], at_once: int, flags: Sequence[str], quiet: bool)
         raise RunFolderError("; ".join(f"{name}: {why}" for name, why in failed.items()))
 
 
-def start(words: Sequence[str], complaints: Path) -> subprocess.Popen[str]:
-    """A process that writes nothing but what went wrong."""
-    with complaints.open("w", encoding="utf-8") as out:
+def start(words: Sequence[str], errors: Path) -> subprocess.Popen[str]:
+    """Start a process whose standard error goes to a file and whose output is dropped."""
+    with errors.open("w", encoding="utf-8") as out:
         return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=out, text=True)
 
 
 def stop(running: Mapping[Job, subprocess.Popen[str]]) -> None:
-    """Let all save themselves; those that heard the same Ctrl-C take it for one."""
+    """Stop all jobs, which first save a checkpoint; a Ctrl-C they also received counts once."""
     for process in running.values():
         process.terminate()
     for process in running.values():
         process.wait()
 
 
-def complaint(path: Path) -> str:
-    """The last line a process wrote."""
+def last_error(path: Path) -> str:
+    """The last line of a process's standard error."""
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    said = [line for line in lines if line.strip()]
-    return said[-1].removeprefix("brigade: ") if said else "ended without a word"
+    written = [line for line in lines if line.strip()]
+    return written[-1].removeprefix("brigade: ") if written else "failed without an error message"
 
 
 def last_step(log: Path) -> int:
-    """Steps at the last whole line of a run's log; 0 before there is one."""
+    """The steps in the last complete line of a run's log; 0 if there is none."""
     if not log.exists():
         return 0
     with log.open("rb") as file:

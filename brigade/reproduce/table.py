@@ -1,4 +1,4 @@
-"""Our figures beside the published ones, on a terminal and in files."""
+"""Our results next to the published ones, on a terminal and in files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.folder import write_atomically
 
 UNKNOWN = Estimate(float("nan"), float("nan"))
-HEADINGS = ("run", "measure", "ours", "published", "apart", "within")
+HEADINGS = ("run", "measure", "ours", "published", "difference", "in our 95 % CI")
+COLUMNS = ("run", "measure", "ours", "published", "apart", "within")  # of files: do not change
 
 
 @dataclass(frozen=True)
@@ -34,26 +35,26 @@ class Cell:
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the published."""
+        """Ours minus the published number."""
         return None if self.published is None else self.ours.mean - self.published.value
 
     @property
     def covered(self) -> bool | None:
-        """Whether our interval covers the published number; None if nobody can tell."""
+        """Whether our interval covers the published number; None if one of them is missing."""
         if self.difference is None or not np.isfinite(self.ours.half_width):
             return None
         return bool(abs(self.difference) <= self.ours.half_width)
 
     def texts(self) -> tuple[str, ...]:
-        """As a line of the table."""
+        """The cells of a table row."""
         covered = {None: "-", True: "yes", False: "no"}[self.covered]
         difference = "-" if self.difference is None else f"{self.difference:+.2f}"
         published = "-" if self.published is None else str(self.published)
         return self.row, self.measure, str(self.ours), published, difference, covered
 
 
-def measure_all(target: Target, rows: Sequence[Row], folders: Sequence[Path]) -> list[Cell]:
-    """Every measure of every run."""
+def compute_cells(target: Target, rows: Sequence[Row], folders: Sequence[Path]) -> list[Cell]:
+    """Compute every measure of every run."""
     runs = [read_run(folder) for folder in folders]
     return [
         cell(row, name, run)
@@ -63,20 +64,20 @@ def measure_all(target: Target, rows: Sequence[Row], folders: Sequence[Path]) ->
 
 
 def cell(row: Row, measure: str, run: RunData) -> Cell:
-    """A measure of a run beside what was published."""
+    """A measure of a run, and the published number."""
     found = find(measure)
     ours = estimate(found, found.compute(run)) or UNKNOWN
     return Cell(row.name, found.title, ours, row.published.get(measure))
 
 
 def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:
-    """One line per measure, a rule between runs."""
+    """Print one line per measure, with a rule between runs."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if place < 2 else "right", no_wrap=True)
-    for place, each in enumerate(cells):
-        first = place == 0 or cells[place - 1].row != each.row
-        last = place + 1 == len(cells) or cells[place + 1].row != each.row
+    for index, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="left" if index < 2 else "right", no_wrap=True)
+    for index, each in enumerate(cells):
+        first = index == 0 or cells[index - 1].row != each.row
+        last = index + 1 == len(cells) or cells[index + 1].row != each.row
         name, *rest = each.texts()
         table.add_row(name if first else "", *rest, end_section=last)
     console.print(table)
@@ -85,15 +86,15 @@ def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequ
 
 
 def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> Path:
-    """table.md for people, table.csv and table.json for programs."""
+    """Write table.md, table.csv and table.json."""
     lines = [f"# {title}", "", *notes, ""] if notes else [f"# {title}", ""]
-    lines += [_markdown(HEADINGS), _markdown(["---"] * len(HEADINGS))]
+    lines += [_markdown(COLUMNS), _markdown(["---"] * len(COLUMNS))]
     lines += [_markdown(each.texts()) for each in cells]
     path = folder / "table.md"
     write_atomically(path, ("\n".join(lines) + "\n").encode())
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(HEADINGS)
+    writer.writerow(COLUMNS)
     writer.writerows(each.texts() for each in cells)
     write_atomically(folder / "table.csv", text.getvalue().encode())
     numbers = [
@@ -114,7 +115,7 @@ def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) 
 
 
 def _number(value: float) -> float | None:
-    """JSON has no nan."""
+    """A number for JSON, which has no nan."""
     return None if np.isnan(value) else value
 
 

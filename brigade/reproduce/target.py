@@ -1,4 +1,4 @@
-"""A published table: which runs it needs, what is measured on each, what the paper says."""
+"""A published table: its runs, its measures and the published numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """A published number, with the half-width of its interval where it is given."""
+    """A published number, with the half-width of its interval if the paper gives one."""
 
     value: float
     half_width: float | None = None
@@ -25,19 +25,19 @@ class Row:
     """One run of a table."""
 
     name: str
-    settings: Mapping[str, Any]  # in the form of a config file
+    settings: Mapping[str, Any]  # as in a config file
     published: Mapping[str, Figure] = field(default_factory=dict)  # by measure
-    heavy: bool = False  # too much for two cores: left out at the small scale
+    heavy: bool = False  # too slow for two CPU cores: skipped at the small scale
 
 
 @dataclass(frozen=True)
 class Target:
-    """A table or figure. `small` are settings that two CPU cores finish in minutes."""
+    """A table or figure. `small` has settings that take minutes on two CPU cores."""
 
     id: str
     title: str
     rows: tuple[Row, ...]
-    measures: tuple[str, ...]  # names of `brigade list measures`
+    measures: tuple[str, ...]  # names from `brigade list measures`
     small: Mapping[str, Any]
     note: str = ""
     needs_baselines: bool = False

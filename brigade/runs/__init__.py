@@ -1,1 +1,1 @@
-"""Runs: their config, their folder on disk, and how they are started, stopped and taken up."""
+"""Runs: their config, their folder on disk, and how they are started, stopped and resumed."""

@@ -1,4 +1,4 @@
-"""Put an experiment together: environment, players, learner, trainer and evaluator."""
+"""Build the parts of an experiment: environment, players, learner, trainer and evaluator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Benchmark, Cast, Environment, Learner, TaskSequence
-from brigade.core.seating import Company, arrangements, company
+from brigade.core.seating import Pairing, arrangements, pairings
 from brigade.errors import UserError
 from brigade.learners.ppo import PPO
 from brigade.partners.cast import cast_of
@@ -21,7 +21,7 @@ from brigade.train.trainer import TrainState, stack_sequences
 
 @dataclass(frozen=True)
 class Parts:
-    """What an experiment is made of."""
+    """The parts of an experiment."""
 
     benchmark: Benchmark
     sequences: list[TaskSequence]
@@ -29,17 +29,17 @@ class Parts:
     trainer: Trainer
     evaluator: Evaluator
     seeds: list[int]
-    table: Table  # who plays with the learner
+    table: Table  # the partners, and the learner's seats
 
 
 def assemble(experiment: Experiment) -> Parts:
-    """Build everything an experiment names; compiles nothing."""
+    """Build everything an experiment names, without compiling anything."""
     config, benchmark = experiment.config, experiment.benchmark()
     seeds = range(config.seed, config.seed + config.seeds)
     steps = int(config.steps_per_task)
     try:
         sequences = [benchmark.sequence(seed, config.tasks, steps) for seed in seeds]
-    except ValueError as error:  # settings that are sound alone and do not fit together
+    except ValueError as error:  # settings that are valid on their own but not together
         raise UserError(str(error)) from error
     return assemble_with(experiment, benchmark, sequences, list(seeds))
 
@@ -50,19 +50,24 @@ def assemble_with(
     sequences: list[TaskSequence],
     seeds: list[int],
 ) -> Parts:
-    """The parts for these sequences, one for each of the seeds."""
+    """Build the parts for these sequences, one per seed."""
     config, method, generator = experiment.config, experiment.method, experiment.generator
     env = benchmark.env
+    if not isinstance(env, Environment):
+        raise UserError(
+            f"{type(env).__name__} is not an environment; it must be a subclass of "
+            "brigade.core.Environment"
+        )
     try:
         learner = build_learner(experiment, env, sequences)
         method.check(learner, config.repetitions)
         if generator is None:
-            cast, table = seated(config, benchmark, sequences)
+            cast, table = partner_table(config, benchmark, sequences)
         else:
             cast, table = Cast(), population_table(generator, env, sequences)
-        own_seats = table.companies[0].arrangements.shape[-1] if cast.groups else 0
+        own_seats = table.pairings[0].arrangements.shape[-1] if cast.groups else 0
         players = Players(
-            learner=method.wrap_policy(learner.policy),
+            learner=learner.policy,
             cast=cast.groups,
             own_seats=own_seats,
             members=getattr(learner, "members", 1),
@@ -72,7 +77,7 @@ def assemble_with(
                 f"num_envs is {config.num_envs}; it must be a multiple of {generator.tables} for "
                 f"{config.generator} with {generator.members} members"
             )
-        tables = generator.tables if generator else tables_for(config.num_envs, table.companies)
+        tables = generator.tables if generator else tables_for(config.num_envs, table.pairings)
         source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
     except ValueError as error:
         raise UserError(str(error)) from error
@@ -88,58 +93,58 @@ def assemble_with(
 def build_learner(
     experiment: Experiment, env: Environment, sequences: Sequence[TaskSequence]
 ) -> Learner:
-    """The learner, of one policy or of a population."""
+    """The learner of one policy or of a population."""
     config, generator = experiment.config, experiment.generator
-    told = {"critic_ids": generator.critic_ids} if generator and generator.critic_ids else {}
+    extra = {"critic_ids": generator.critic_ids} if generator and generator.critic_ids else {}
     learner: Learner = experiment.learner.build(
         env,
         num_tasks=config.tasks,
         updates_per_task=config.updates_per_task,
         changing_inputs=changing_inputs(env, sequences),
-        **told,
+        **extra,
     )
     if generator is None:
         return learner
     if config.partners:
-        raise ValueError("a population plays by itself; leave --partners out")
+        raise ValueError("a population trains without partners; remove --partners")
     if config.method != "ft":
-        raise ValueError(f"method is {config.method}; a population is trained with ft")
+        raise ValueError(f"method is {config.method}; a population needs --method ft")
     if not isinstance(learner, PPO) or learner.seats:
-        raise ValueError(f"learner is {config.learner}; a population is trained with ippo")
+        raise ValueError(f"learner is {config.learner}; a population needs --learner ippo")
     generator.check(env, learner)
     check_seats(generator, env.num_agents)
     return PopulationLearner(per_policy_schedules(learner, env.num_agents), generator)
 
 
 def check_seats(generator: Generator, seats: int) -> None:
-    """Everybody must have equally many seats: nothing later would notice."""
+    """Check that all policies have the same number of seats; later code relies on it."""
     key = jax.random.key(0)
     trained = generator.seat(generator.init(key), generator.tables, seats, key)
     for seating in (trained, generator.evaluation(seats)[0]):
         counts = jnp.bincount(seating.member.reshape(-1), length=generator.policies)
         if len(set(counts.tolist())) > 1 or seating.member.size % generator.policies:
             raise ValueError(
-                f"{type(generator).__name__} seats its policies {counts.tolist()} times; each must "
-                "have equally many seats"
+                f"{type(generator).__name__} gives its policies {counts.tolist()} seats; each must "
+                "have the same number"
             )
 
 
 def per_policy_schedules(learner: PPO, seats: int) -> PPO:
-    """Shaping fades by the steps of each policy, of which a game has one per seat."""
+    """Decay shaped rewards by the steps of each policy; an environment step has one per seat."""
     shaping = learner.config.shaping_steps
     if shaping is None:
         return learner
     return replace(learner, config=replace(learner.config, shaping_steps=shaping * seats))
 
 
-def seated(
+def partner_table(
     config: RunConfig, benchmark: Benchmark, sequences: Sequence[TaskSequence]
 ) -> tuple[Cast, Table]:
-    """Who plays with the learner: nobody, those of the benchmark, or those that were named."""
+    """The partners of a run: those of --partners, those of the benchmark, or none."""
     env, cast = benchmark.env, benchmark.cast
     if config.partners and cast.groups:
         raise ValueError(
-            f"{benchmark.id} has partners of its own: leave --partners out, see --env.partners"
+            f"{benchmark.id} has its own partners; choose them with --env.partners, not --partners"
         )
     if config.partners:
         cast = cast_of(config.partners, env, config.greedy_partners)
@@ -147,29 +152,29 @@ def seated(
         cast = Cast(tuple(replace(g, greedy=True) for g in cast.groups), cast.params, cast.names)
     if not cast.groups:
         if tuple(config.seats) != tuple(benchmark.seats) or config.greedy_partners:
-            raise ValueError(
-                "--seats and --greedy-partners are for runs with partners; name --partners"
-            )
+            raise ValueError("--seats and --greedy-partners need partners; add --partners")
         return cast, Table()
     choices = arrangements(config.seats, env.num_agents)
     if len(choices[0]) == env.num_agents:
         raise ValueError(
-            f"seats are {' '.join(config.seats)}: no seat is left for the partners; name fewer"
+            f"seats are {' '.join(config.seats)}; no seat is left for the partners, give fewer"
         )
-    met = [sequence.partners or (cast.names,) * len(sequence) for sequence in sequences]
-    companies = [company(cast, names, choices, env.num_agents) for names in met]
-    same, number = len(set(met[0])) == 1, len(met[0][0])
-    names = met[0][0] if same else tuple(f"partner {n} of the task" for n in range(1, number + 1))
+    by_task = [sequence.partners or (cast.names,) * len(sequence) for sequence in sequences]
+    by_seed = [pairings(cast, names, choices, env.num_agents) for names in by_task]
+    same, number = len(set(by_task[0])) == 1, len(by_task[0][0])
+    names = (
+        by_task[0][0] if same else tuple(f"partner {n} of the task" for n in range(1, number + 1))
+    )
     seat_names = tuple("+".join(map(str, seats)) for seats in choices)
-    return cast, Table(cast.params, companies, names, seat_names)
+    return cast, Table(cast.params, by_seed, names, seat_names)
 
 
 def population_table(
     generator: Generator, env: Environment, sequences: Sequence[TaskSequence]
 ) -> Table:
-    """The tables that a population is evaluated at; in training the generator seats everybody."""
+    """The tables that evaluations of a population play; in training the generator seats it."""
     seating, names = generator.evaluation(env.num_agents)
-    everywhere = Company(
+    everywhere = Pairing(
         weights=jnp.ones(1),
         arrangements=jnp.arange(env.num_agents)[None],
         evaluation=jax.tree.map(lambda x: x[:, None], seating),
@@ -179,27 +184,27 @@ def population_table(
     return Table((), [same] * len(sequences), tuple(names), ("all",))
 
 
-MOST_TABLES = 64  # parameters of partners are gathered for every table
+MAX_TABLES = 64  # parameters of partners are gathered for every table
 
 
-def tables_for(num_envs: int, companies: Sequence[Company]) -> int:
-    """As many as may differ: one where all games have the same people on the same seats."""
-    if not companies:
+def tables_for(num_envs: int, pairings: Sequence[Pairing]) -> int:
+    """The number of tables: 1 if every table would have the same policies on the same seats."""
+    if not pairings:
         return 1
-    partners, seats = companies[0].evaluation.own.shape[-3:-1]
+    partners, seats = pairings[0].evaluation.own.shape[-3:-1]
     if partners == 1 and seats == 1:
         return 1
-    return max(n for n in range(1, min(num_envs, MOST_TABLES) + 1) if num_envs % n == 0)
+    return max(n for n in range(1, min(num_envs, MAX_TABLES) + 1) if num_envs % n == 0)
 
 
 def changing_inputs(env: Environment, sequences: Sequence[TaskSequence]) -> int | None:
-    """The most entries of an observation that change within a task; None where nobody knows."""
-    count = getattr(env, "changing_inputs", None)
-    return max(count(sequence.tasks) for sequence in sequences) if count else None
+    """The most entries of an observation that change within a task; None if not known."""
+    counts = [env.changing_inputs(sequence.tasks) for sequence in sequences]
+    return None if None in counts else max(count for count in counts if count is not None)
 
 
 def check_shapes(parts: Parts) -> None:
-    """Find out now what would fail when compiled: minibatches that do not divide, for example."""
+    """Fail before compiling, for example if the samples do not divide into minibatches."""
     try:
         abstract_state(parts)
     except ValueError as error:
@@ -207,8 +212,8 @@ def check_shapes(parts: Parts) -> None:
 
 
 def abstract_state(parts: Parts) -> TrainState:
-    """Shapes of the training state, without computing it."""
-    rounds, cast = stack_sequences(parts.sequences, parts.table.companies), parts.table.cast
+    """The shapes of the training state, without computing it."""
+    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
     state: TrainState = jax.eval_shape(
         lambda r, c: parts.trainer.init(parts.seeds, r, c), rounds, cast
     )

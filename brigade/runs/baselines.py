@@ -1,7 +1,8 @@
-"""Single-task baselines: every task learned alone, by a fresh learner; forward transfer needs them.
+"""Single-task baselines, for forward transfer: every task trained from scratch, on its own.
 
-All tasks of a seed are trained side by side, as seeds are. Baselines do not depend on the continual
-method, so they are kept beside the runs, by what they depend on, for every method to share.
+All tasks of a seed are trained in parallel, as seeds are. Baselines do not depend on the continual
+method, so they are stored next to the run folders, named by a hash of everything they depend on,
+and runs with other methods reuse them.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from brigade.methods.ft import FineTuning
 from brigade.runs.assemble import assemble_with
 from brigade.runs.config import Experiment
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
-from brigade.runs.kept import by_content
-from brigade.runs.run import RunResult, heeding_ctrl_c
+from brigade.runs.partner_files import name_by_hash
+from brigade.runs.run import RunResult, until_ctrl_c
 from brigade.train import Progress
 
 FOLDER, FILE = "baselines", "baselines.npz"
-COPIES = 3  # of a rollout's observations, in bytes: as played, reduced, and in work
+COPIES = 3  # of a rollout's observations in memory: collected, reduced and being computed with
 Watch = Callable[[str, Progress], None]
 
 
 def add_baselines(result: RunResult, watch: Watch | None = None) -> Path:
-    """Train what is missing, then put the baselines of all seeds into the run's folder."""
+    """Train the baselines that are missing and save those of all seeds in the run folder."""
     path = result.path / FILE
     if path.exists():
         return path
@@ -52,8 +53,8 @@ def add_baselines(result: RunResult, watch: Watch | None = None) -> Path:
     return path
 
 
-def tell(what: str, progress: Progress) -> None:
-    """A line now and then says how far they are."""
+def print_progress(what: str, progress: Progress) -> None:
+    """Print one line per evaluation."""
     if progress.evaluated:
         print(f"baselines: {what}, {progress.steps:,} steps each", file=sys.stderr, flush=True)
 
@@ -61,20 +62,20 @@ def tell(what: str, progress: Progress) -> None:
 def baseline_of_seed(
     experiment: Experiment, seed: int, store: Path, watch: Watch | None = None
 ) -> dict[str, np.ndarray]:
-    """`steps` [evaluation] and `score` [task, evaluation] of one seed's tasks, each alone."""
+    """`steps` [evaluation] and `score` [task, evaluation] of one seed; read from disk if there."""
     path = store / f"{fingerprint(experiment, seed)}.npz"
     if path.exists():
         return read_npz(path)
-    arrays = train_alone(experiment, seed, watch)
+    arrays = train_single_tasks(experiment, seed, watch)
     store.mkdir(parents=True, exist_ok=True)
     write_atomically(path, npz_bytes(arrays))
     return arrays
 
 
-def train_alone(
+def train_single_tasks(
     experiment: Experiment, seed: int, watch: Watch | None = None
 ) -> dict[str, np.ndarray]:
-    """Every task of a seed as a run of its own; all of them in one program."""
+    """Train every task of a seed from scratch, in parallel in one program."""
     config = dataclasses.replace(experiment.config, tasks=1, repetitions=1)
     single = dataclasses.replace(experiment, config=config, method=FineTuning())
     benchmark = experiment.benchmark()
@@ -82,40 +83,39 @@ def train_alone(
     scores, steps = [], np.zeros(0, np.int64)
     limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
     each = COPIES * rollout_bytes(benchmark.env, whole[0], config.num_envs * config.num_steps)
-    for places in groups(len(whole), each, limit):
-        alone = [one_task(whole, place) for place in places]
-        seeds = [baseline_seed(seed, place) for place in places]
-        parts = assemble_with(single, benchmark, alone, seeds)
+    for tasks in groups(len(whole), each, limit):
+        sequences = [one_task(whole, task) for task in tasks]
+        seeds = [baseline_seed(seed, task) for task in tasks]
+        parts = assemble_with(single, benchmark, sequences, seeds)
         record = None
         updates = parts.trainer.run(
-            alone,
+            sequences,
             parts.evaluator,
             seeds=seeds,
             updates_per_task=config.updates_per_task,
             eval_every=config.eval_every,
             table=parts.table,
         )
-        for progress, position in heeding_ctrl_c(updates):
+        for progress, position in until_ctrl_c(updates):
             record = position.record
             if watch is not None:
-                named = f"task {places[0] + 1} to {places[-1] + 1} of seed {seed} alone"
-                watch(named, progress)
+                watch(f"seed {seed}, tasks {tasks[0] + 1} to {tasks[-1] + 1}", progress)
         assert record is not None
         steps = np.asarray(record.steps, np.int64)
-        # [evaluation, task, partner, seat, seed, ...]: each task was a seed of its own.
+        # [evaluation, task, partner, seat, seed, ...]: the tasks are on the axis of seeds.
         by_task = np.moveaxis(np.stack(record.score)[:, 0], 3, 0)
         scores.append(by_task.reshape(*by_task.shape[:2], -1).mean(-1))  # [tasks, evaluation]
     return {"steps": steps, "score": np.concatenate(scores)}
 
 
 def rollout_bytes(env: Environment, task: Any, steps: int) -> int:
-    """What the observations of so many steps take."""
+    """The size of the observations of so many steps."""
     _, now = jax.eval_shape(env.reset, jax.random.key(0), task)
     return steps * math.prod(now.view.obs.shape) * now.view.obs.dtype.itemsize
 
 
 def groups(number: int, each: int, limit: int | None) -> list[range]:
-    """Equal groups of places that fit side by side into half of an accelerator's memory."""
+    """Split the tasks into equal groups, each of which fits into half of the device's memory."""
     if limit is None:
         return [range(number)]
     fits = max(1, limit // 2 // each)
@@ -123,30 +123,32 @@ def groups(number: int, each: int, limit: int | None) -> list[range]:
     return [range(first, first + size) for first in range(0, number, size)]
 
 
-def one_task(sequence: TaskSequence, place: int) -> TaskSequence:
-    """A sequence of one: the task with the first head."""
-    task = jax.tree.map(lambda leaf: leaf[place], sequence.tasks)
-    met = sequence.partners[place : place + 1]
-    return TaskSequence.from_tasks([task], [sequence.names[place]], sequence.steps, partners=met)
+def one_task(sequence: TaskSequence, index: int) -> TaskSequence:
+    """A sequence with one task only, which therefore gets the first head."""
+    task = jax.tree.map(lambda leaf: leaf[index], sequence.tasks)
+    partners = sequence.partners[index : index + 1]
+    return TaskSequence.from_tasks(
+        [task], [sequence.names[index]], sequence.steps, partners=partners
+    )
 
 
-def baseline_seed(seed: int, place: int) -> int:
-    """Networks of their own: no baseline starts as a run did, or as another baseline."""
-    return int(np.random.SeedSequence(seed, spawn_key=(place,)).generate_state(1)[0] >> 1)
+def baseline_seed(seed: int, task: int) -> int:
+    """The seed of a baseline, so that each starts from different parameters than any other run."""
+    return int(np.random.SeedSequence(seed, spawn_key=(task,)).generate_state(1)[0] >> 1)
 
 
 def fingerprint(experiment: Experiment, seed: int) -> str:
-    """A name for all a baseline depends on."""
-    tree: dict[str, Any] = by_content(experiment.as_dict())[0] | {"seed": seed}
+    """A hash of everything a baseline depends on."""
+    tree: dict[str, Any] = name_by_hash(experiment.as_dict())[0] | {"seed": seed}
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
     tree["brigade"] = __version__
     dtype = getattr(getattr(experiment.learner, "network", None), "dtype", None)
-    if dtype is not None:  # what `auto` stands for depends on the device
+    if dtype is not None:  # `auto` means different types on different devices
         tree["network"]["precision"] = np.dtype(dtype).name
     code = {name: tree[name] for name in ("benchmark", "learner")}
     code |= {f"partner {number}": word for number, word in enumerate(tree["partners"])}
-    for name, word in code.items():  # what a file of code says, not only where it is
+    for name, word in code.items():  # hash the code itself, not only its path
         file = Path(str(word).rpartition(":")[0])
         if ".py:" in str(word) and file.is_file():
             tree[f"{name}_file"] = hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,7 +1,7 @@
-"""What a run is: one frozen tree of settings, from flags, a file or a dictionary.
+"""The config of a run: one frozen tree of settings, from flags, a file or a dictionary.
 
-Whatever the source, settings become flags and pass one parser, so that a config file is checked as
-strictly as the command line and later sources win: preset, file, flags.
+Settings from every source become flags for one parser, so a config file is checked as strictly as
+the command line. Flags override the file, and the file overrides the preset.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from brigade.core.checks import at_least, positive, within
 from brigade.errors import UserError
 from brigade.populations import Generator
 from brigade.runs.folder import FORMAT
-from brigade.runs.kept import by_content, found_again
+from brigade.runs.partner_files import name_by_hash, with_paths
 
-LARGEST_SEED = 2**32  # keys are made of 32 bits
-LEAST_ENVS = 16  # for every policy of a population, by default
-MOST_UPDATES = 2**31 - 1  # of a task: they are counted in 32 bits
+MAX_SEED = 2**32  # exclusive: random keys are made from 32 bits
+MIN_ENVS = 16  # default number of environments per policy of a population
+MAX_UPDATES = 2**31 - 1  # per task, since they are counted in 32 bits
 
 
 @dataclass(frozen=True)
@@ -38,60 +38,60 @@ class RunConfig:
     """The experiment."""
 
     benchmark: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK")]
-    """What to run: a name (`brigade list benchmarks`) or path/to/file.py:name."""
+    """The benchmark: a name (`brigade list benchmarks`) or path/to/file.py:name."""
     method: str = "ft"
     """Continual method: a name (`brigade list methods`) or path/to/file.py:Name."""
     learner: str = "ippo"
-    """Learning algorithm: a name (`brigade list learners`) or path/to/file.py:Name."""
+    """RL algorithm: a name (`brigade list learners`) or path/to/file.py:Name."""
     generator: str = "none"
-    """Train a population instead of one policy: a name (`brigade list generators`) or
-    path/to/file.py:Name; see `brigade population`."""
+    """Train a population of policies instead of one, see `brigade population`.
+    A name (`brigade list generators`) or path/to/file.py:Name."""
     partners: tuple[str, ...] = ()
-    """Who has the seats that are not the learner's: names (`brigade list partners`), policy files
-    (`brigade export`), one member of a file as FILE:NAME, or path/to/file.py:Name. Left out, the
-    learner has every seat."""
+    """Policies for the other seats; without any, the learner plays all seats.
+    Names (`brigade list partners`), policy files (`brigade export`),
+    one member of a file as FILE:NAME, or path/to/file.py:Name."""
     seats: tuple[str, ...] = ("random",)
-    """Seats of the learner among partners: numbers from 0, or random for each one that is drawn
-    anew for the games of every rollout."""
+    """The learner's seats when it has partners: numbers from 0, or random.
+    A random seat is sampled again for every rollout."""
     greedy_partners: bool = False
-    """Partners take their greedy actions instead of sampling."""
+    """Partners take greedy actions instead of sampling."""
     preset: str = "auto"
-    """Where defaults come from: paper, laptop or another the benchmark has; auto is the paper's on
-    an accelerator and laptop on a CPU."""
+    """Where the defaults come from: paper, laptop, or another preset of the benchmark.
+    auto is paper on an accelerator and laptop on a CPU."""
     seeds: int = 1
-    """How many seeds to train side by side."""
+    """Number of seeds, trained in parallel."""
     seed: int = 0
-    """The first seed; the others count up from it."""
+    """The first seed; the others are seed + 1, seed + 2 and so on."""
     tasks: int = 1
-    """How many tasks to learn one after another."""
+    """Number of tasks, trained one after another."""
     steps_per_task: float = 1e6
     """Environment steps per task and seed, rounded to whole rollouts."""
     num_envs: int = 1
-    """Environments that run side by side, per seed."""
+    """Parallel environments per seed."""
     num_steps: int = 1
-    """Steps of a rollout in each of them."""
+    """Length of a rollout: steps per environment."""
     repetitions: int = 1
-    """How often the sequence is gone through, the same tasks with the same heads."""
+    """How many times to train the whole sequence; each task keeps its head."""
     eval_every: int = 1
-    """Updates between evaluations of all tasks; one update learns from one rollout."""
+    """Updates between evaluations of all tasks; an update trains on one rollout."""
     eval_episodes: int = 10
     """Episodes per task and evaluation."""
     eval_consecutive: int = 1
-    """Episodes of an evaluation that are played in a row with one memory."""
+    """Consecutive evaluation episodes over which the learner keeps its recurrent state."""
     greedy: bool = False
-    """Take the greedy action in evaluations instead of sampling."""
+    """Take greedy actions in evaluations instead of sampling."""
 
     def __post_init__(self) -> None:
         counts = ("seeds", "tasks", "repetitions", "num_envs", "num_steps")
         for name in (*counts, "eval_every", "eval_episodes", "eval_consecutive"):
             at_least(name, getattr(self, name), 1)
         at_least("seed", self.seed, 0)
-        within("seed", self.seed, 0, LARGEST_SEED - self.seeds)
+        within("seed", self.seed, 0, MAX_SEED - self.seeds)
         positive("steps_per_task", self.steps_per_task)
-        if self.updates_per_task > MOST_UPDATES:
+        if self.updates_per_task > MAX_UPDATES:
             raise ValueError(
                 f"steps_per_task is {self.steps_per_task:g}; that is more than "
-                f"{MOST_UPDATES:,} updates; give fewer"
+                f"{MAX_UPDATES:,} updates, give fewer steps"
             )
 
     @property
@@ -105,27 +105,27 @@ class RunConfig:
         return self.num_envs * self.num_steps
 
     @property
-    def tasks_in_all(self) -> int:
-        """With repetitions."""
+    def total_tasks(self) -> int:
+        """Tasks times repetitions."""
         return self.tasks * self.repetitions
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A config with the settings of its learner, its method and its environment."""
+    """The config of a run with the settings of its learner, method, environment and generator."""
 
     config: RunConfig
-    learner: Any  # a learner's settings, with `build`
+    learner: Any  # the learner's settings; `build` makes the learner
     method: Any  # the method itself
-    env: Any = None  # the environment's settings, where the benchmark has such
-    generator: Any = None  # the generator itself, where a population is trained
+    env: Any = None  # the environment's settings, if the benchmark has any
+    generator: Any = None  # the generator itself, if a population is trained
 
     def benchmark(self) -> Benchmark:
-        """The description, with the environment as set."""
+        """The benchmark, configured with the settings of its environment."""
         return configured(load_benchmark(self.config.benchmark), self.env)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, in the form of a config file."""
+        """Plain values, as in a config file."""
         tree = dataclasses.asdict(self.config) | dataclasses.asdict(self.learner)
         for name, settings in (
             ("env", self.env),
@@ -137,8 +137,8 @@ class Experiment:
         return _plain(tree)
 
     def as_json(self, version: str) -> str:
-        """The text of config.json; policy files are named by their content."""
-        config, _ = by_content(self.as_dict())
+        """The text of config.json, in which policy files are named by their hash."""
+        config, _ = name_by_hash(self.as_dict())
         measures = list(self.benchmark().measures)
         if self.generator is not None:
             measures = list(self.generator.measures)
@@ -148,26 +148,28 @@ class Experiment:
 
 
 def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experiment:
-    """Settings as in a config file, and flags that win over them."""
+    """An experiment from settings as in a config file, and flags that override them."""
     tree = dict(tree)
     benchmark_name = str(tree.pop("benchmark", ""))
     words = list(arguments)
     if words and not words[0].startswith("-"):
         benchmark_name = words.pop(0)
     if not benchmark_name:
-        raise UserError("no benchmark is named; e.g. brigade run meal/level-1 (see brigade list)")
+        raise UserError(
+            "no benchmark given; try brigade run meal/level-1, or see brigade list benchmarks"
+        )
     if words and not words[0].startswith("-"):
         raise UserError(
             f"unexpected {words[0]!r} after the benchmark; settings are flags: --tasks 3"
         )
     benchmark = load_benchmark(benchmark_name)
-    chosen = _first_look(tree, words, benchmark)
+    chosen = _choices(tree, words, benchmark)
     shape = _experiment_type(chosen, benchmark)
     given = [*as_flags(tree), *words]
-    _refuse_unknown([*as_flags(_defaults(benchmark, chosen)), *given], shape)
+    _check_names([*as_flags(_defaults(benchmark, chosen)), *given], shape)
     parsed = _parse(shape, [benchmark_name, *as_flags(_defaults(benchmark, chosen)), *given])
     generator = getattr(parsed, "generator", None)
-    if benchmark.settings is not None or generator is not None:  # they may have other defaults
+    if benchmark.settings is not None or generator is not None:  # these can change the defaults
         benchmark = configured(benchmark, getattr(parsed, "env", None))
         defaults = _defaults(benchmark, chosen, generator)
         parsed = _parse(shape, [benchmark_name, *as_flags(defaults), *given])
@@ -180,7 +182,7 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
 
 
 def from_json(text: str, folder: Path) -> Experiment:
-    """Read the config.json of a run's folder back."""
+    """Read the config.json of a run folder."""
     try:
         tree = json.loads(text)
         number, config = tree["format"], tree["config"]
@@ -189,18 +191,27 @@ def from_json(text: str, folder: Path) -> Experiment:
     if number != FORMAT:
         raise UserError(
             f"config.json has format {number}, this Brigade reads {FORMAT}; "
-            f"it was written by version {tree.get('brigade', 'unknown')}: install that one"
+            f"install version {tree.get('brigade', 'unknown')}, which wrote it"
         )
-    return from_dict(found_again(config, folder))
+    return from_dict(completed(with_paths(config, folder)))
+
+
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a run, with settings that its version did not have yet as they were then."""
+    config = dict(config)
+    if isinstance(config.get("env"), Mapping) and isinstance(config.get("benchmark"), str):
+        settings = load_benchmark(config["benchmark"]).settings
+        config["env"] = {**getattr(settings, "earlier", {}), **config["env"]}
+    return config
 
 
 def read_file(path: str) -> dict[str, Any]:
-    """A config file: TOML, or a run's config.json."""
+    """Read a config file: TOML, or the config.json of a run."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         if path.endswith(".json"):
             tree = json.loads(text)
-            return dict(found_again(tree.get("config", tree), Path(path).parent))
+            return completed(with_paths(tree.get("config", tree), Path(path).parent))
         return tomllib.loads(text)
     except OSError as error:
         raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
@@ -209,7 +220,7 @@ def read_file(path: str) -> dict[str, Any]:
 
 
 def load_benchmark(name: str) -> Benchmark:
-    """The description behind a name."""
+    """The benchmark with a name."""
     make = registry.get("benchmarks", name)
     wrong = (
         f"{name} is not a benchmark; it must be a function that returns a brigade.core.Benchmark"
@@ -224,7 +235,7 @@ def load_benchmark(name: str) -> Benchmark:
 
 
 def configured(benchmark: Benchmark, settings: Any) -> Benchmark:
-    """The benchmark with an environment as `settings` say."""
+    """The benchmark with these settings of its environment."""
     if benchmark.configure is None or settings is None:
         return benchmark
     try:
@@ -234,15 +245,15 @@ def configured(benchmark: Benchmark, settings: Any) -> Benchmark:
 
 
 def help_text(arguments: Sequence[str]) -> str:
-    """The help of `brigade run` for the learner and method that are named, defaults as on a GPU."""
+    """The help of `brigade run` for the given learner and method, with the `paper` defaults."""
     words = [word for word in arguments if word not in ("-h", "--help")]
     named = bool(words) and not words[0].startswith("-")
     name = words[0] if named else "meal/level-1"
     benchmark = load_benchmark(name)
-    look = _first_look({"preset": "paper"}, words[1:] if named else words, benchmark)
-    shape = _experiment_type(look, benchmark)
-    parsed = _parse(shape, [name, *as_flags(_defaults(benchmark, look))])
-    defaults = _defaults(benchmark, look, getattr(parsed, "generator", None))
+    chosen = _choices({"preset": "paper"}, words[1:] if named else words, benchmark)
+    shape = _experiment_type(chosen, benchmark)
+    parsed = _parse(shape, [name, *as_flags(_defaults(benchmark, chosen))])
+    defaults = _defaults(benchmark, chosen, getattr(parsed, "generator", None))
     parsed = _parse(shape, [name, *as_flags(defaults)])
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
@@ -250,10 +261,8 @@ def help_text(arguments: Sequence[str]) -> str:
     return shown.getvalue()
 
 
-def _first_look(
-    tree: Mapping[str, Any], words: Sequence[str], benchmark: Benchmark
-) -> dict[str, str]:
-    """The choices that decide which other settings there are."""
+def _choices(tree: Mapping[str, Any], words: Sequence[str], benchmark: Benchmark) -> dict[str, str]:
+    """The learner, method, preset and generator, which decide what other settings exist."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name in ("learner", "method", "preset", "generator"):
         parser.add_argument(f"--{name}")
@@ -278,7 +287,7 @@ def _first_look(
 def _defaults(
     benchmark: Benchmark, chosen: Mapping[str, str], generator: Any = None
 ) -> dict[str, Any]:
-    """The paper's numbers, then the preset's, then those of a generator."""
+    """The defaults of the benchmark, overridden by the preset's, then by the generator's."""
     paper = {
         "learner": benchmark.learner,
         "seeds": benchmark.num_seeds,
@@ -296,12 +305,12 @@ def _defaults(
 
 
 def population_defaults(tree: Mapping[str, Any], generator: Any) -> dict[str, Any]:
-    """One task and one seed, steps for every policy, and environments for every table."""
+    """One task, one seed, and steps and environments in proportion to the policies."""
     defaults = {
         "seeds": 1,
         "tasks": 1,
         "steps_per_task": float(tree["steps_per_task"] * generator.policies),
-        "num_envs": max(tree["num_envs"], LEAST_ENVS * generator.policies),
+        "num_envs": max(tree["num_envs"], MIN_ENVS * generator.policies),
     }
     defaults = merged(defaults, generator.defaults)
     defaults["num_envs"] = -(-defaults["num_envs"] // generator.tables) * generator.tables
@@ -309,7 +318,7 @@ def population_defaults(tree: Mapping[str, Any], generator: Any) -> dict[str, An
 
 
 def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
-    """Both trees; `b` wins."""
+    """Both trees; `b` overrides `a`."""
     tree = dict(a)
     for name, value in b.items():
         inner = tree.get(name)
@@ -319,24 +328,27 @@ def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-RUN_HELP = "Learn a stream of tasks and record what was kept and forgotten."
-POPULATION_HELP = "Train many policies side by side, to be partners for others."
+RUN_HELP = "Train on a stream of tasks and evaluate all of them along the way."
+POPULATION_HELP = "Train many policies in parallel, to be used as partners."
 _CONF = (tyro.conf.OmitSubcommandPrefixes,)
 
 
 def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
-    """Experiment with the types of the settings of everything that is chosen."""
+    """A dataclass like Experiment, with the types of the chosen learner, method and so on."""
     learner_type = registry.get("learners", chosen["learner"])
     method_type = registry.get("methods", chosen["method"])
     kinds = [("learner", learner_type), ("method", method_type)]
     if chosen["generator"] != "none":
         kind = registry.get("generators", chosen["generator"])
         if not (isinstance(kind, type) and issubclass(kind, Generator)):
-            raise UserError(f"{chosen['generator']} is not a brigade.populations.Generator")
+            raise UserError(
+                f"{chosen['generator']} is not a generator; "
+                "it must be a subclass of brigade.populations.Generator"
+            )
         kinds.append(("generator", kind))
     for what, kind in kinds:
         if not dataclasses.is_dataclass(kind):
-            raise UserError(f"the {what} {kind!r} is not a dataclass; make it a frozen dataclass")
+            raise UserError(f"the {what} {kind!r} must be a frozen dataclass")
     flat = tyro.conf.arg(name="")
     more: list[Any] = []
     if benchmark.settings is not None:
@@ -374,14 +386,14 @@ def as_flags(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
             flags.append("--" + (f"{head}." if head else "") + ("" if value else "no-") + last)
         else:
             words = [str(each) for each in (value if isinstance(value, list | tuple) else [value])]
-            if any(word.startswith("--") for word in words):  # it would be taken for a flag
-                raise UserError(f"{flag} is {' '.join(words)}; a value cannot begin with --")
+            if any(word.startswith("--") for word in words):  # it would be parsed as a flag
+                raise UserError(f"{flag} is {' '.join(words)}; a value cannot start with --")
             flags += [f"--{flag}", *words]
     return flags
 
 
 def known_flags(shape: Any) -> Iterator[str]:
-    """Every flag of an experiment's type."""
+    """All flags of an experiment's type."""
     for name, kind in get_type_hints(shape).items():
         prefix = {
             "method": "method-settings.",
@@ -404,7 +416,8 @@ def _flags_of(kind: Any, prefix: str) -> Iterator[str]:
                 yield (f"{head}." if head else "") + f"no-{last}"
 
 
-def _refuse_unknown(flags: Sequence[str], shape: Any) -> None:
+def _check_names(flags: Sequence[str], shape: Any) -> None:
+    """Reject unknown flags, with the nearest known one."""
     known = set(known_flags(shape)) - {"benchmark"}
     for word in flags:
         if word.startswith("--"):
@@ -414,34 +427,34 @@ def _refuse_unknown(flags: Sequence[str], shape: Any) -> None:
 
 
 def _parse(shape: Any, words: Sequence[str]) -> Any:
-    """Parse flags; the parser's boxed complaint becomes one line."""
-    complaint = io.StringIO()
+    """Parse flags; the parser's boxed error message becomes one line."""
+    message = io.StringIO()
     try:
-        with contextlib.redirect_stderr(complaint):
+        with contextlib.redirect_stderr(message):
             return tyro.cli(shape, args=list(words), prog="brigade run", config=_CONF)
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise UserError(_one_line(complaint.getvalue())) from None
+        raise UserError(_one_line(message.getvalue())) from None
     except ValueError as error:
         raise UserError(str(error)) from None
 
 
 def _one_line(box: str) -> str:
-    """The first paragraph of a box drawn around an error, or between rules of plain dashes."""
+    """The first paragraph of an error message in a box, or between lines of dashes."""
     words: list[str] = []
-    for line in box.splitlines()[1:]:  # the first is the box's title
+    for line in box.splitlines()[1:]:  # the first line is the title
         text = line.strip("│╭╮╰╯ ")
         if text.strip("─-"):
             words.append(text)
         elif words:
             break
-    said = " ".join(words) or box.strip()
-    return re.sub(r"^Error parsing \w+: ", "", said)  # what settings say of themselves is enough
+    text = " ".join(words) or box.strip()
+    return re.sub(r"^Error parsing \w+: ", "", text)  # errors of settings name themselves
 
 
 def _plain(value: Any) -> Any:
-    """Tuples become lists: what JSON gives back."""
+    """Tuples become lists, as in JSON."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The policies of a run as a policy file: what they act with, and where they come from."""
+"""The policies of a run as a policy file: acting parameters and metadata."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from brigade.runs.run import LoadedRun
 
 
 def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) -> Policies:
-    """A run's policies as they act on a task (from 0; the one learned last if left out).
+    """A run's policies for a task, counted from 0 (default: the last one trained).
 
-    Of a population, `helpers` are exported, too: policies that were trained only for others.
+    For a population, `helpers` includes policies that were trained only to help train others.
     """
     names, experiment = run.parts.sequences[0].names, run.experiment
     task = run.last_task if task is None else task
@@ -30,14 +30,14 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
     policy = run.parts.trainer.source.players.learner  # type: ignore[attr-defined]
     if not isinstance(policy, ActorCriticPolicy):
         raise UserError(
-            f"{experiment.config.method} acts with a policy of its own, which no file can hold"
+            f"{experiment.config.method} has its own kind of policy, which a file cannot hold"
         )
     task_id = int(run.parts.sequences[0].tasks.id[task])
-    acting = [run.acting_params(place, task) for place in range(len(run.parts.seeds))]
+    acting = [run.acting_params(index, task) for index in range(len(run.parts.seeds))]
     members = [
         (member, params)
-        for place, seed in enumerate(run.parts.seeds)
-        for member, params in members_of_seed(run, place, seed, acting[place], task, helpers)
+        for index, seed in enumerate(run.parts.seeds)
+        for member, params in members_of_seed(run, index, seed, acting[index], task, helpers)
     ]
     actors = [actor_of(policy, params, task_id) for _, params in members]
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in actors])
@@ -59,19 +59,19 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
 
 
 def members_of_seed(
-    run: LoadedRun, place: int, seed: int, params: Any, task: int, helpers: bool
+    run: LoadedRun, index: int, seed: int, params: Any, task: int, helpers: bool
 ) -> list[tuple[dict[str, Any], Any]]:
-    """What is told of each policy of a seed, and its parameters."""
+    """The metadata and parameters of each policy of a seed, the `index`-th of the run."""
     generator, several = run.experiment.generator, len(run.parts.seeds) > 1
-    score = score_by_table(run, task)[:, place]
-    about = {"run": run.path.name, "seed": seed, "steps": int(run.returns["steps"][-1])}
+    score = score_by_table(run, task)[:, index]
+    metadata = {"run": run.path.name, "seed": seed, "steps": int(run.returns["steps"][-1])}
     if generator is None:
         name = f"{run.path.name}-seed{seed}" if several else run.path.name
-        return [({"name": name, **about, "score": round(float(score.mean()), 4)}, params)]
+        return [({"name": name, **metadata, "score": round(float(score.mean()), 4)}, params)]
     names: Sequence[str] = generator.names()[: None if helpers else generator.members]
     found = []
     for number, name in enumerate(names):
-        member = {"name": f"{name}-seed{seed}" if several else name, **about}
+        member = {"name": f"{name}-seed{seed}" if several else name, **metadata}
         if number < generator.members:
             own = generator.own_tables(number)
             member["score"] = round(float(score[own].mean()), 4)
@@ -80,7 +80,7 @@ def members_of_seed(
 
 
 def score_by_table(run: LoadedRun, task: int) -> np.ndarray:
-    """Final scores [partner, seed] of a task."""
+    """The scores [partner, seed] of a task at the last evaluation."""
     score, axes = run.returns["score"][-1], run.returns[axes_name("score")].tolist()[1:]
     score = np.moveaxis(
         score, [axes.index("task"), axes.index("partner"), axes.index("seed")], [0, 1, 2]

@@ -1,7 +1,7 @@
-"""A run on disk: config, log, evaluations and checkpoints, safe against a crash at any moment.
+"""A run on disk: config, log, evaluations and checkpoints, safe against a crash at any time.
 
-Files are replaced whole, never changed in place; a checkpoint counts once its manifest is there and
-every file in it has the recorded hash. Nothing here is a pickle.
+Files are replaced atomically, never changed in place. A checkpoint is valid only if it has a
+manifest and every file matches its hash there. Nothing is a pickle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -22,33 +22,35 @@ import numpy as np
 
 from brigade.errors import UserError
 
-FORMAT = 1  # of a run folder; a change that older readers would misread counts it up
+FORMAT = 1  # of run folders; increased by changes that older versions would misread
 CHECKPOINTS_KEPT = 2
 
 
 class RunFolderError(UserError):
-    """A run folder that is missing, in the way, in use or damaged."""
+    """A run folder is missing, exists already, is in use or is damaged."""
 
 
 @dataclass
 class RunFolder:
-    """One run's folder, held by one process at a time while it is written."""
+    """The folder of a run, locked by the one process that writes to it."""
 
     path: Path
     _lock: IO[str] | None = field(default=None, repr=False)
 
     @classmethod
     def create(cls, path: Path, config: str) -> RunFolder:
-        """A new folder with its config; never one that is there already."""
+        """Create a new folder with its config; an existing one is an error."""
         if path.exists():
             raise RunFolderError(
-                f"{path} exists already; take it up with 'brigade resume {path}', "
+                f"{path} exists already; continue it with 'brigade resume {path}', "
                 "or choose another --out"
             )
         try:
             path.mkdir(parents=True)
         except OSError as error:
-            raise RunFolderError(f"cannot create {path}: {error.strerror}; choose --out") from error
+            raise RunFolderError(
+                f"cannot create {path}: {error.strerror}; choose another --out"
+            ) from error
         folder = cls(path)
         folder.lock()
         write_atomically(path / "config.json", config.encode())
@@ -56,7 +58,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """A folder that is there."""
+        """Open an existing folder."""
         if not path.is_dir():
             raise RunFolderError(f"there is no run folder {path}")
         if not (path / "config.json").is_file():
@@ -64,12 +66,14 @@ class RunFolder:
         return cls(path)
 
     def lock(self) -> None:
-        """Keep other processes from writing; the system lets go when this one ends, however."""
+        """Keep other processes from writing; the lock is released when this process ends."""
         self._lock = (self.path / ".lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise RunFolderError(f"{self.path} is being written by another process") from None
+            raise RunFolderError(
+                f"{self.path} is being written by another process; wait for it or stop it"
+            ) from None
 
     def read_config(self) -> str:
         """The text of config.json."""
@@ -83,15 +87,14 @@ class RunFolder:
         return self.path / "log.jsonl"
 
     def append_log(self, rows: list[dict[str, Any]]) -> None:
-        """Add lines."""
+        """Append rows."""
         with self.log_path.open("a", encoding="utf-8") as log:
             log.writelines(json.dumps(row) + "\n" for row in rows)
 
-    def cut_log(self, size: int) -> None:
-        """Forget what was logged after a checkpoint that is gone back to.
+    def truncate_log(self, size: int) -> None:
+        """Drop what was logged after the checkpoint that a run resumes from.
 
-        A log that lost its end in a crash is shorter than the checkpoint says: what is left of it
-        stays, in whole lines.
+        A log that lost its end in a crash is shorter than `size`; its whole lines are kept.
         """
         with self.log_path.open("a+b") as log:
             log.seek(0)
@@ -106,7 +109,7 @@ class RunFolder:
         write_atomically(self.path / "returns.npz", npz_bytes(arrays))
 
     def read_returns(self) -> dict[str, np.ndarray]:
-        """What returns.npz holds."""
+        """The arrays of returns.npz."""
         return read_npz(self.path / "returns.npz")
 
     # --- checkpoints ---
@@ -117,7 +120,7 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def save_checkpoint(self, number: int, state: Any, files: Mapping[str, bytes]) -> None:
-        """Write `state` with Orbax and `files` beside it, make it count, drop old ones."""
+        """Write `state` with Orbax and `files` next to it, then delete old checkpoints."""
         import orbax.checkpoint as ocp
 
         target = self.checkpoints / f"{number:08d}"
@@ -137,24 +140,24 @@ class RunFolder:
             shutil.rmtree(self.checkpoints / f"{old:08d}", ignore_errors=True)
 
     def checkpoint_numbers(self) -> list[int]:
-        """Finished checkpoints, oldest first."""
+        """Complete checkpoints, oldest first."""
         if not self.checkpoints.is_dir():
             return []
         return sorted(int(p.name) for p in self.checkpoints.iterdir() if p.name.isdigit())
 
-    def sound_checkpoints(self, complain: Any) -> Iterator[Path]:
-        """Checkpoints whose files are as they were written, newest first."""
+    def valid_checkpoints(self, warn: Callable[[str], None]) -> Iterator[Path]:
+        """Checkpoints whose files match their hashes, newest first; others cause a warning."""
         for number in reversed(self.checkpoint_numbers()):
             path = self.checkpoints / f"{number:08d}"
             problem = find_damage(path)
             if problem is None:
                 yield path
             else:
-                complain(f"checkpoint {path.name} is damaged ({problem}); trying the one before it")
+                warn(f"checkpoint {path.name} is damaged ({problem}); trying the one before it")
 
 
 def restore_state(path: Path) -> Any:
-    """Read a checkpoint's state: dictionaries and lists of arrays."""
+    """Read the state of a checkpoint as dictionaries and lists of arrays."""
     import orbax.checkpoint as ocp
 
     with ocp.PyTreeCheckpointer() as checkpointer:
@@ -162,11 +165,11 @@ def restore_state(path: Path) -> Any:
 
 
 def find_damage(checkpoint: Path) -> str | None:
-    """The first file that is missing or not as it was written, or None."""
+    """Describe the first file that is missing or has changed; None if there is none."""
     try:
         manifest = json.loads((checkpoint / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError):
-        return "its manifest is missing or broken"
+        return "its manifest is missing or unreadable"
     for name, wanted in manifest.items():
         file = checkpoint / name
         if not file.is_file():
@@ -177,7 +180,7 @@ def find_damage(checkpoint: Path) -> str | None:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Names of all files in a folder and below, relative to it."""
+    """All files in a folder and its subfolders, relative to it."""
     return [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()]
 
 
@@ -187,8 +190,11 @@ def digest(path: Path) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """The old file or the new one, whatever happens in between and whoever else writes it."""
-    # Every writer has a draft of its own. Not from tempfile: only its owner could read the file.
+    """Replace a file so that readers see the old one or the new one, never a part.
+
+    Several processes may write the same file: each has its own draft.
+    """
+    # Not from tempfile, whose files only their owner can read.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.draft")
     try:
         with draft.open("xb") as file:
@@ -203,7 +209,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Make renames in a folder last."""
+    """Flush renames in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -212,7 +218,7 @@ def sync(folder: Path) -> None:
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An .npz file in memory: the same arrays give the same bytes."""
+    """The bytes of an .npz file; the same arrays give the same bytes."""
     buffer = io.BytesIO()
     content: dict[str, Any] = dict(arrays)
     np.savez_compressed(buffer, **content)
@@ -220,11 +226,11 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an .npz file; pickles are refused."""
+    """All arrays of an .npz file; pickles are rejected."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except FileNotFoundError:
-        raise RunFolderError(f"{path} is missing; has the run been evaluated yet?") from None
-    except Exception as error:  # zip, header and pickle errors have no common type
+        raise RunFolderError(f"{path} is missing; the run has no evaluation yet") from None
+    except Exception as error:  # errors of zip files, headers and pickles have no common type
         raise RunFolderError(f"{path} is damaged: {error}") from error

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: one live display, or plain lines in a log."""
+"""The progress of a run: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from rich.table import Table
 from brigade.runs.config import Experiment
 from brigade.train import Position, Progress
 
-LINE_SECONDS = 10.0  # between plain lines that bring no evaluation
+LINE_SECONDS = 10.0  # least time between plain lines without an evaluation
 
 
 class Display:
-    """Call it after every update. A context manager, so that the live display is put away."""
+    """Call it after every update. As a context manager it removes the live display at the end."""
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
         self.console = console or Console(file=sys.stderr)
         self.quiet = quiet
         self.live = Live(console=self.console, refresh_per_second=4, transient=True)
         self.is_live = self.console.is_terminal and not quiet
-        self.began = self.line = time.monotonic()
+        self.start_time = self.line = time.monotonic()
         self.first_steps: int | None = None
 
     def __enter__(self) -> Display:
         return self
 
-    def begin(self) -> None:
-        """The run is sound and starts: say what takes so long."""
+    def start(self) -> None:
+        """All settings are valid and the run starts; compilation comes first."""
         if self.is_live:
             self.live.update(self.table("compiling"))
             self.live.start()
@@ -42,11 +42,11 @@ class Display:
         self.live.stop()
 
     def __call__(self, progress: Progress, position: Position, experiment: Experiment) -> None:
-        """Show how far the run is."""
+        """Show the progress."""
         if self.quiet:
             return
-        if self.first_steps is None and progress.update:  # compiling is over: measure from here
-            self.first_steps, self.began = progress.steps, time.monotonic()
+        if self.first_steps is None and progress.update:  # compiled: time from here
+            self.first_steps, self.start_time = progress.steps, time.monotonic()
         line = self.describe(progress, position, experiment)
         now = time.monotonic()
         if self.is_live:
@@ -61,11 +61,11 @@ class Display:
     def describe(self, progress: Progress, position: Position, experiment: Experiment) -> str:
         """Task, update, score, speed, time left."""
         config = experiment.config
-        total = config.tasks_in_all * config.updates_per_task * config.steps_per_update
+        total = config.total_tasks * config.updates_per_task * config.steps_per_update
         done = 0 if self.first_steps is None else progress.steps - self.first_steps
-        elapsed = time.monotonic() - self.began
+        elapsed = time.monotonic() - self.start_time
         parts = [
-            f"task {progress.task + 1}/{config.tasks_in_all}",
+            f"task {progress.task + 1}/{config.total_tasks}",
             f"update {progress.update}/{config.updates_per_task}",
         ]
         score = float(np.mean(np.asarray(progress.metrics.get("score", np.nan))))
@@ -78,7 +78,7 @@ class Display:
         return "  ".join(parts)
 
     def evaluation(self, progress: Progress, position: Position) -> str:
-        """Mean score of every task so far met, over seeds and episodes."""
+        """The mean score of every task trained so far, over seeds and episodes."""
         scores = task_means(position.record.score[-1])[: progress.task + 1]
         shown = " ".join(f"{score:.2f}" for score in scores[-12:])
         return f"{progress.steps:>11,} steps, scores {'... ' if len(scores) > 12 else ''}{shown}"

@@ -1,4 +1,4 @@
-"""Where the news of a run goes: the display, and TensorBoard or Weights & Biases when asked."""
+"""Outputs of a running run: the progress display, TensorBoard and Weights & Biases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Writer = Callable[[dict[str, float], int], None]
 
 
 class Sinks:
-    """A context manager to be called after every update."""
+    """A context manager; call it after every update."""
 
     def __init__(
         self, folder: Path, quiet: bool = False, tensorboard: bool = False, wandb: bool = False
@@ -28,7 +28,7 @@ class Sinks:
         self.openers: list[Callable[[], None]] = []
         self.writers: list[Writer] = []
         self.closers: list[Callable[[], Any]] = []
-        self.worried = False
+        self.warned = False
         if tensorboard:
             self._prepare_tensorboard()
         if wandb:
@@ -43,31 +43,31 @@ class Sinks:
         for close in self.closers:
             close()
 
-    def begin(self) -> None:
-        """The run is sound and starts: from here on something may be written."""
+    def start(self) -> None:
+        """All settings are valid and the run starts: open the outputs."""
         for open_sink in self.openers:
             open_sink()
-        self.display.begin()
+        self.display.start()
 
     def __call__(self, progress: Progress, position: Position, experiment: Experiment) -> None:
-        """Pass the news on."""
+        """Report an update."""
         self.display(progress, position, experiment)
-        self._worry(progress)
+        self._check_loss(progress)
         if self.writers:
             numbers = scalars(progress, position)
             for write in self.writers:
                 write(numbers, progress.steps)
 
-    def _worry(self, progress: Progress) -> None:
-        """Say once that learning has broken down; other seeds may go on well."""
+    def _check_loss(self, progress: Progress) -> None:
+        """Warn once if the loss is not finite; the run continues, other seeds may be fine."""
         loss = progress.metrics.get("loss")
-        # Looked at only where an evaluation has waited for the device already.
-        if self.worried or loss is None or not progress.evaluated or np.isfinite(loss).all():
+        # Only after an evaluation, which has waited for the device anyway.
+        if self.warned or loss is None or not progress.evaluated or np.isfinite(loss).all():
             return
-        self.worried = True
+        self.warned = True
         print(
-            f"brigade: the loss is not a number at step {progress.steps:,}; what is learned from "
-            "here on is worth nothing. A lower learning rate or coefficient may help.",
+            f"brigade: the loss is not finite at step {progress.steps:,}: training has diverged; "
+            "try a lower learning rate or coefficient",
             file=sys.stderr,
         )
 
@@ -104,7 +104,7 @@ class Sinks:
 
 
 def scalars(progress: Progress, position: Position) -> dict[str, float]:
-    """Means over seeds: training metrics, and every task's score after an evaluation."""
+    """Means over seeds: the training metrics and, after an evaluation, every task's score."""
     numbers = {
         f"train/{name}": float(np.mean(np.asarray(value)))
         for name, value in progress.metrics.items()

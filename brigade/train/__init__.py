@@ -1,4 +1,4 @@
-"""The hot path: collect experience, update, and the loop around them. Written once for all."""
+"""Collecting rollouts, updating, evaluating, and the training loop, shared by all algorithms."""
 
 from brigade.metrics.record import Record
 from brigade.train.collect import DeviceSource

@@ -1,4 +1,4 @@
-"""Rollouts on the device: one scan over steps of many environments at once."""
+"""Rollouts on the device: one scan over the steps of many parallel environments."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ UNROLLED_STEPS = 4
 
 
 class RolloutState(struct.PyTreeNode):
-    """What a rollout hands to the next one. Leaves [num_envs, ...], but for the last two."""
+    """What one rollout passes to the next: leaves [num_envs, ...], except for the last two."""
 
     env_state: Any
-    step: TimeStep  # what the seats see now
-    memory: Memories
-    seating: Seating | None = None  # who sits where; None: the learner has every seat
-    rollouts: Array | None = None  # int32: how many the seating has lasted
+    step: TimeStep  # the current timestep
+    memory: Memories  # recurrent states
+    seating: Seating | None = None  # None: the learner has every seat
+    rollouts: Array | None = None  # int32: rollouts with this seating; 0 when it may change
 
 
-def begin(
+def start_games(
     env: Environment, players: Players, key: Key, task: Any, num_envs: int, tables: int = 1
 ) -> RolloutState:
-    """Fresh games and empty memories; nobody has taken a seat."""
+    """New episodes with initial recurrent states; seats are not assigned yet."""
     env_state, step = reset_all(env, key, task, num_envs)
     memory = players.initial_memory(num_envs, env.num_agents, tables)
     if players.alone:
         return RolloutState(env_state, step, memory)
-    nobody = jnp.zeros((tables, env.num_agents), jnp.int32)
-    return RolloutState(env_state, step, memory, Seating(nobody, nobody == 1), jnp.int32(0))
+    unassigned = jnp.zeros((tables, env.num_agents), jnp.int32)
+    seating = Seating(unassigned, unassigned == 1)
+    return RolloutState(env_state, step, memory, seating, jnp.int32(0))
 
 
 def collect(
@@ -59,10 +60,10 @@ def collect(
 ) -> tuple[RolloutState, Trajectory]:
     """Play `num_steps` in every environment.
 
-    A game that is over starts again at once. A game cut by its time limit is looked at once more,
-    because the value of what would have followed is needed: if that happens inside the rollout, one
-    slot goes by unplayed (`valid` is False there); at its end, `last` has the value and the next
-    rollout starts the game anew. Without `restarts` games end at the ends of rollouts only.
+    A terminated episode is replaced by a new one at once. After a truncated one the policy sees its
+    last state once more, since the advantage needs its value. Inside a rollout that takes one slot
+    without a step (`valid` is False). At the end of a rollout `last` has the value, and the next
+    rollout starts a new episode. Without `restarts`, episodes only end with a rollout.
     """
     num_envs = state.step.truncated.shape[0]
     start_key, scan_key, last_key = jax.random.split(key, 3)
@@ -114,17 +115,17 @@ def of_own_seats(players: Players, seated: Seated, x: Array) -> Array:
 def reseated(
     env: Environment, acting: Acting, state: RolloutState, num_steps: int
 ) -> tuple[RolloutState, Array]:
-    """Whose turn it is to sit, and which games start anew.
+    """The state with the next seating, and which episodes must restart [num_envs].
 
-    People change when a game may have lasted its horizon, so that whole games are played with
-    them. A game that still goes on then is cut: the value of its last view ends the rollout before.
+    A seating lasts long enough for an episode to reach its horizon. An episode still running when
+    it changes is truncated; the rollout before has bootstrapped from its last view.
     """
     over = state.step.truncated
     if state.seating is None or state.rollouts is None:
         return state, over
     pairs = zip(jax.tree.leaves(acting.seating), jax.tree.leaves(state.seating), strict=True)
-    others = jnp.stack([(new != old).any() for new, old in pairs]).any()
-    change = (state.rollouts == 0) & others  # the same people play on
+    differs = jnp.stack([(new != old).any() for new, old in pairs]).any()
+    change = (state.rollouts == 0) & differs  # the same seating again restarts nothing
     seating = jax.tree.map(
         lambda new, old: jnp.where(change, new, old), acting.seating, state.seating
     )
@@ -133,18 +134,18 @@ def reseated(
 
 
 def rollouts_per_seating(env: Environment, num_steps: int) -> int:
-    """So many that every game can be played to its end."""
+    """How many rollouts a seating lasts: enough for an episode to reach its horizon."""
     return max(1, -(-env.horizon // num_steps))
 
 
 def restart(state: RolloutState, over: Array, env_state: Any, step: TimeStep) -> RolloutState:
-    """Put fresh games where `over` [num_envs] says so. `first` in the view restarts memories."""
-    games, now = restart_where(over, (env_state, step), (state.env_state, state.step))
-    return state.replace(env_state=games, step=now)
+    """Start new episodes where `over` [num_envs]; the view's `first` resets recurrent states."""
+    env_state, step = restart_where(over, (env_state, step), (state.env_state, state.step))
+    return state.replace(env_state=env_state, step=step)
 
 
 def restart_where(over: Array, fresh: Any, running: Any) -> Any:
-    """Leaves [num_envs, ...] of `fresh` where a game is over, else of `running`."""
+    """Leaves [num_envs, ...] of `fresh` where an episode is over, else of `running`."""
 
     def pick(new: Array, old: Array) -> Array:
         return jnp.where(over.reshape(over.shape + (1,) * (old.ndim - 1)), new, old)
@@ -153,7 +154,7 @@ def restart_where(over: Array, fresh: Any, running: Any) -> Any:
 
 
 def reset_all(env: Environment, key: Key, task: Any, num_envs: int) -> tuple[Any, TimeStep]:
-    """`num_envs` games of one task, each from its own key."""
+    """Start `num_envs` episodes of one task, each from its own key."""
     keys = jax.random.split(key, num_envs)
     return jax.vmap(env.reset, in_axes=(0, None))(keys, task)
 
@@ -161,14 +162,14 @@ def reset_all(env: Environment, key: Key, task: Any, num_envs: int) -> tuple[Any
 def step_all(
     env: Environment, key: Key, env_state: Any, action: Array, task: Any
 ) -> tuple[Any, TimeStep]:
-    """One joint action [num_envs, seats] in every game."""
+    """Play one joint action [num_envs, seats, ...] in every environment."""
     keys = jax.random.split(key, action.shape[0])
     return jax.vmap(env.step, in_axes=(0, 0, 0, None))(keys, env_state, action, task)
 
 
 @dataclass(frozen=True)
 class DeviceSource:
-    """Experience from JAX environments; pure, so it fuses with the update."""
+    """Rollouts from JAX environments, in the same compiled program as the update."""
 
     env: Environment
     players: Players
@@ -179,7 +180,8 @@ class DeviceSource:
     def __post_init__(self) -> None:
         if self.num_envs < 1 or self.num_steps < 1:
             raise ValueError(
-                f"num_envs is {self.num_envs} and num_steps {self.num_steps}; both are at least 1"
+                f"num_envs is {self.num_envs} and num_steps {self.num_steps}; "
+                "both must be at least 1"
             )
         if self.num_envs % self.tables:
             raise ValueError(
@@ -189,21 +191,21 @@ class DeviceSource:
 
     @property
     def steps_per_rollout(self) -> int:
-        """Environment steps in one trajectory."""
+        """Environment steps per rollout."""
         return self.num_envs * self.num_steps
 
     def start(self, key: Key, task: Any) -> RolloutState:
-        """Fresh games."""
-        return begin(self.env, self.players, key, task, self.num_envs, self.tables)
+        """Start new episodes."""
+        return start_games(self.env, self.players, key, task, self.num_envs, self.tables)
 
     def next(
         self, state: RolloutState, acting: Acting, task: Any, key: Key
     ) -> tuple[RolloutState, Trajectory]:
-        """Go on playing."""
+        """Collect a rollout."""
         restarts = not ends_with_rollouts(self.env, self.num_steps)
         return collect(self.env, self.players, acting, state, key, task, self.num_steps, restarts)
 
 
 def ends_with_rollouts(env: Environment, num_steps: int) -> bool:
-    """Whether games that started with a rollout end with one: no step need look for the end."""
-    return getattr(env, "fixed_length", False) and env.horizon % num_steps == 0
+    """Whether episodes only end with a rollout, so that steps need not check for it."""
+    return env.fixed_length and env.horizon % num_steps == 0

@@ -1,4 +1,4 @@
-"""Cross-play: every policy with every other, on either side of the table."""
+"""Cross-play: every policy plays with every other, in both orders."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from brigade.core import (
     Acting,
     Cast,
-    Company,
     ContinualMethod,
     Environment,
     Group,
     Key,
+    Pairing,
     Round,
     Seating,
 )
@@ -26,14 +26,14 @@ from brigade.train.players import Players
 
 
 class CrossPlay(NamedTuple):
-    """[first, second, episodes]: the first policy on seat 0, the second on all others."""
+    """Arrays [first, second, episodes]: the first policy has seat 0, the second all others."""
 
     score: np.ndarray
     returns: np.ndarray  # of seat 0
 
 
 def cross_play(env: Environment, task: Any, cast: Cast, episodes: int, key: Key) -> CrossPlay:
-    """All ordered pairs; those of two architectures are one program each."""
+    """Play all ordered pairs, with one compiled program per pair of architectures."""
     if env.num_agents < 2:
         raise ValueError("cross-play needs a game with two seats or more")
     size = cast.size
@@ -58,7 +58,7 @@ def cross_play(env: Environment, task: Any, cast: Cast, episodes: int, key: Key)
 def play_block(
     env: Environment, first: Group, second: Group, episodes: int, params: Any, task: Any, key: Key
 ) -> Evaluation:
-    """All policies of one group on seat 0, with all of another on the other seats."""
+    """All policies of one group on seat 0, each with all policies of another on the other seats."""
     players = Players(
         learner=first.policy,
         cast=(Group(second.policy, second.size, second.greedy, balanced=True),),
@@ -69,9 +69,9 @@ def play_block(
     own = np.broadcast_to(np.arange(env.num_agents) == 0, (len(pairs), env.num_agents))
     member = np.where(own, (pairs // second.size)[:, None], (pairs % second.size)[:, None])
     seating = Seating(jnp.asarray(member, jnp.int32)[:, None], jnp.asarray(own)[:, None])
-    company = Company(jnp.ones(second.size), jnp.zeros((1, 1), jnp.int32), seating)
-    mine, theirs = params
+    pairing = Pairing(jnp.ones(second.size), jnp.zeros((1, 1), jnp.int32), seating)
+    first_params, second_params = params
     if first.size == 1:
-        mine = jax.tree.map(lambda x: x[0], mine)
+        first_params = jax.tree.map(lambda x: x[0], first_params)
     evaluator = Evaluator(env, players, ContinualMethod(), episodes, first.greedy)
-    return evaluator.play(Acting(mine, (theirs,)), Round(task, company), key)
+    return evaluator.play(Acting(first_params, (second_params,)), Round(task, pairing), key)

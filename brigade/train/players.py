@@ -1,7 +1,7 @@
-"""Everybody at the tables acts: the learner on its own seats, the cast on the others.
+"""Acting for all seats: the learner on its own seats, partners on the others.
 
-What is gathered by the seating, parameters above all, is gathered once per rollout (`take_seats`);
-a step is then one batched call per architecture.
+Parameters are gathered by table and seat once per rollout (`take_seats`), so a step is one batched
+call per architecture.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from brigade.core import Acting, Array, Everyone, Group, Key, Memories, Policy, 
 
 
 class Seated(struct.PyTreeNode):
-    """Everybody in place for the games of one seating."""
+    """Parameters and indices of a seating, ready to act."""
 
     learner: Any  # parameters
     groups: tuple[Any, ...]  # per group of the cast: parameters by table and seat
     own: Array | None = None  # [tables, own seats] int32; None: the learner has every seat
     others: Array | None = None  # [tables, other seats] int32
-    order: Array | None = None  # [tables, seats]: where each seat's move stands in (own, others)
-    present: tuple[Any, ...] = ()  # per group: which of the other seats are its members'
-    places: Array | None = None  # [members, places]: where the members of a population sit
-    group_places: tuple[Any, ...] = ()  # the same per group, where its members are balanced
+    order: Array | None = None  # [tables, seats] int32: index of each seat in (own, others)
+    present: tuple[Any, ...] = ()  # per group, [tables, other seats] bool: its members' seats
+    places: Array | None = None  # [members, places]: flat (table, seat) indices of each member
+    group_places: tuple[Any, ...] = ()  # the same per group, if it is balanced
 
 
 @dataclass(frozen=True)
 class Players:
-    """Who can act, without parameters: they travel as `Acting`."""
+    """The policies that can act, without their parameters, which are in `Acting`."""
 
     learner: Policy
     cast: tuple[Group, ...] = ()
-    own_seats: int = 0  # of every table; 0: all of them
-    members: int = 1  # of the learner; in a population, all have equally many places
+    own_seats: int = 0  # the learner's seats at every table; 0: all of them
+    members: int = 1  # policies of the learner; in a population, each has equally many seats
 
     @property
     def alone(self) -> bool:
@@ -46,12 +46,12 @@ class Players:
         return self.members == 1 and not self.own_seats
 
     def seats(self, num_agents: int) -> tuple[int, int]:
-        """How many are the learner's, and how many the cast's."""
+        """The number of the learner's seats and of the cast's."""
         own = self.own_seats or num_agents
         return own, num_agents - own
 
     def initial_memory(self, num_envs: int, num_agents: int, tables: int) -> Memories:
-        """Nobody remembers anything."""
+        """Initial recurrent states of all policies."""
         own, others = self.seats(num_agents)
         batch: tuple[int, ...] = (num_envs, own)
         if self.members > 1:
@@ -67,7 +67,7 @@ class Players:
         return Memories(self.learner.initial_carry(batch), tuple(map(of_group, self.cast)))
 
     def take_seats(self, acting: Acting) -> Seated:
-        """Gather what the seating says; the same for all steps of a rollout."""
+        """Gather parameters and indices for a seating, once per rollout."""
         if self.alone:
             return Seated(acting.learner, ())
         seating = acting.seating
@@ -100,7 +100,7 @@ class Players:
     def act(
         self, seated: Seated, memory: Memories, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Memories, dict[str, Array]]:
-        """Actions of all seats [num_envs, seats, ...], and what the learner recorded of its own."""
+        """Actions of all seats [num_envs, seats, ...], recurrent states, the learner's extras."""
         if self.alone:
             action, carry, extras = self.learner.act(
                 seated.learner, memory.learner, view, key, greedy
@@ -108,15 +108,16 @@ class Players:
             return action, Memories(carry, ()), extras
         assert seated.order is not None
         learner_key, cast_key = jax.random.split(key)
-        mine = self.own_view(seated, view)
+        own_view = self.own_view(seated, view)
         act = self._members_act if self.members > 1 else self._learner_acts
-        action, carry, extras = act(seated, memory.learner, mine, learner_key, greedy)
+        action, carry, extras = act(seated, memory.learner, own_view, learner_key, greedy)
         if not seated.groups:
             return action, Memories(carry, ()), extras
         assert seated.others is not None
         tables = len(seated.order)
-        theirs = take_seats(view.replace(state=None), seated.others)
-        moves, carries = jnp.zeros(theirs.active.shape + action.shape[2:], action.dtype), []
+        other_view = take_seats(view.replace(state=None), seated.others)
+        shape = other_view.active.shape + action.shape[2:]
+        others, carries = jnp.zeros(shape, action.dtype), []
         keys = jax.random.split(cast_key, len(self.cast))
         for group, params, here, places, before, group_key in zip(
             self.cast,
@@ -127,25 +128,27 @@ class Players:
             keys,
             strict=True,
         ):
-            move, after = group_acts(group, params, places, before, theirs, group_key, tables)
-            here = jnp.repeat(here, len(move) // tables, axis=0)
-            moves = jnp.where(_like(here, move), move, moves)
+            of_group, after = group_acts(
+                group, params, places, before, other_view, group_key, tables
+            )
+            here = jnp.repeat(here, len(of_group) // tables, axis=0)
+            others = jnp.where(_expanded(here, of_group), of_group, others)
             carries.append(after)
-        joint = take_seats(jnp.concatenate([action, moves], axis=1), seated.order)
+        joint = take_seats(jnp.concatenate([action, others], axis=1), seated.order)
         return joint, Memories(carry, tuple(carries)), extras
 
     def own_view(self, seated: Seated, view: View) -> View:
-        """What the learner's seats see, and not the game's state; a central critic sees all."""
+        """The learner's seats of a view; `state` is dropped, or holds a central critic's input."""
         if not self.own_seats:
             return view.replace(state=None)
         assert seated.own is not None
-        mine: View = take_seats(view.replace(state=None), seated.own)
+        own: View = take_seats(view.replace(state=None), seated.own)
         if getattr(self.learner, "sees_everyone", False):
-            mine = mine.replace(state=Everyone(view.obs, self.seat_numbers(seated, len(view.obs))))
-        return mine
+            own = own.replace(state=Everyone(view.obs, self.seat_numbers(seated, len(view.obs))))
+        return own
 
     def seat_numbers(self, seated: Seated, num_envs: int) -> Array:
-        """[num_envs, own seats]: which seats are the learner's."""
+        """[num_envs, own seats] int32: the learner's seats."""
         assert seated.own is not None
         return jnp.repeat(seated.own, num_envs // len(seated.own), axis=0)
 
@@ -174,27 +177,30 @@ def members_act(
     greedy: bool,
     tables: int,
 ) -> tuple[Array, Any, dict[str, Array]]:
-    """Every member acts where it sits: one batch each, since all have equally many places."""
+    """Every member acts on its seats, in one batch each: all have equally many seats."""
 
     def act(params: Any, carry: Any, view: View, key: Key) -> Any:
         return policy.act(params, carry, view, key, greedy)
 
     keys = jax.random.split(key, len(places))
-    shown = by_member(view, places, tables)
-    action, carry, extras = over_members(act)(params, carry, shown, keys)
+    views = by_member(view, places, tables)
+    action, carry, extras = over_members(act)(params, carry, views, keys)
     back = partial(by_table, places=places, tables=tables)
     return back(action), carry, jax.tree.map(back, extras)
 
 
 def places_of(member: Array, size: int) -> Array:
-    """[members, places]: where each sits in `member` [tables, seats]; all equally often."""
+    """[members, places]: flat indices of each member in `member` [tables, seats].
+
+    All members must occur equally often.
+    """
     return jnp.argsort(member.reshape(-1), stable=True).reshape(size, -1)
 
 
 def over_members(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` for every member of a population: leaves of the arguments are [members, ...].
+    """Apply `function` to every member: leaves of the arguments are [members, ...].
 
-    Batched on an accelerator. A CPU takes members in turn: small batched products are slow there.
+    Batched on an accelerator, one after another on a CPU, where small batched products are slow.
     """
     if jax.default_backend() == "cpu":
         return lambda *arguments: jax.lax.map(lambda each: function(*each), arguments)
@@ -204,31 +210,31 @@ def over_members(function: Callable[..., Any]) -> Callable[..., Any]:
 def group_acts(
     group: Group, params: Any, places: Any, carry: Any, view: View, key: Key, tables: int
 ) -> tuple[Array, Any]:
-    """Moves of a group on all seats of the cast [num_envs, seats]; one batched call."""
+    """Actions of a group on all seats of the cast [num_envs, seats], in one batched call."""
     if group.size == 1:
-        move, carry, _ = group.policy.act(params, carry, view, key, group.greedy)
-        return move, carry
+        action, carry, _ = group.policy.act(params, carry, view, key, group.greedy)
+        return action, carry
     if group.balanced:
-        move, carry, _ = members_act(
+        action, carry, _ = members_act(
             group.policy, params, places, carry, view, key, group.greedy, tables
         )
-        return move, carry
+        return action, carry
 
     def act(params: Any, carry: Any, view: View, key: Key) -> tuple[Array, Any]:
-        move, carry, _ = group.policy.act(params, carry, view, key, group.greedy)
-        return move, carry
+        action, carry, _ = group.policy.act(params, carry, view, key, group.greedy)
+        return action, carry
 
     seats = view.active.shape[1]
-    shown = jax.tree.map(lambda x: x.reshape(tables, -1, *x.shape[1:]), view)
+    views = jax.tree.map(lambda x: x.reshape(tables, -1, *x.shape[1:]), view)
     keys = jax.random.split(key, (tables, seats))
-    # Parameters by table and seat; memories and views [environments of a table, seats, ...].
+    # Parameters are [seats, ...]; carries and views [environments of a table, seats, ...].
     on_seats = jax.vmap(act, in_axes=(0, 1, 1, 0), out_axes=1)
-    move, carry = jax.vmap(on_seats)(params, carry, shown, keys)
-    return move.reshape(-1, *move.shape[2:]), carry
+    action, carry = jax.vmap(on_seats)(params, carry, views, keys)
+    return action.reshape(-1, *action.shape[2:]), carry
 
 
 def at_places(group: Group, params: Any, place: Array) -> Any:
-    """Parameters for every table and seat [tables, seats, ...], unless nothing need be gathered."""
+    """Parameters by table and seat [tables, seats, ...], or as they are if that is not needed."""
     if group.size == 1:
         return jax.tree.map(lambda x: x[0], params)
     if group.balanced:
@@ -237,7 +243,7 @@ def at_places(group: Group, params: Any, place: Array) -> Any:
 
 
 def take_seats(tree: Any, seats: Array) -> Any:
-    """Leaves [num_envs, all seats, ...] -> [num_envs, chosen, ...], as each table says."""
+    """Leaves [num_envs, all seats, ...] -> [num_envs, chosen, ...]; `seats` is [tables, chosen]."""
     tables = len(seats)
 
     def take(x: Array) -> Array:
@@ -251,7 +257,7 @@ def take_seats(tree: Any, seats: Array) -> Any:
 def by_member(tree: Any, places: Array, tables: int, axis: int = 0) -> Any:
     """Leaves [num_envs, seats, ...] -> [members, places * environments of a table, ...].
 
-    With other axes in front of the environments, `axis` says how many; members come first then.
+    `axis` is the number of other axes in front of the environments; members still come first.
     """
 
     def regroup(x: Array) -> Array:
@@ -279,6 +285,6 @@ def by_table(x: Array, places: Array, tables: int) -> Array:
     return jnp.moveaxis(blocks, 2, 1).reshape(-1, seats, *rest)
 
 
-def _like(mask: Array, x: Array) -> Array:
-    """A mask [num_envs, seats] that broadcasts over components of actions."""
+def _expanded(mask: Array, x: Array) -> Array:
+    """The mask [num_envs, seats] with trailing axes to broadcast against `x`."""
     return mask.reshape(*mask.shape, *[1] * (x.ndim - 2))

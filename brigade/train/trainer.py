@@ -1,4 +1,4 @@
-"""The loop around it all: tasks, phases, updates and evaluations, several seeds side by side."""
+"""The training loop: tasks, phases, updates and evaluations, for several seeds in parallel."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from flax import struct
 from brigade.core import (
     Acting,
     Array,
-    Company,
     ContinualMethod,
     Key,
     Learner,
     LearnerState,
     Metrics,
+    Pairing,
+    Policy,
     Round,
     Seating,
     Source,
@@ -29,59 +30,64 @@ from brigade.core import (
 )
 from brigade.core.checks import at_least
 from brigade.core.compile import jit
+from brigade.core.streams import EVALUATION, SEATS
 from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
-from brigade.train.evaluate import Evaluation, Evaluator, event_names
+from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.seeds import over_seeds
 from brigade.train.update import update as learn_from
 
 
 class TrainState(struct.PyTreeNode):
-    """Everything a run carries on. Leaves [seeds, ...]."""
+    """The training state. Leaves [seeds, ...]."""
 
     learner: LearnerState
-    memory: Any  # the method's
-    source: Any  # the source's
+    memory: Any  # the method's state
+    source: Any  # the source's state
     key: Key
 
 
 @dataclass(frozen=True)
 class Progress:
-    """News of a run, once per update."""
+    """What a run reports after every update."""
 
-    task: int  # counted on over repetitions
-    update: int  # of this task, from 1; 0 before the first of the run
-    steps: int  # environment steps of the whole run so far, per seed
+    task: int  # keeps counting over repetitions
+    update: int  # within the task, from 1; 0 before the first update of the run
+    steps: int  # environment steps of the run so far, per seed
     metrics: dict[str, Array]  # means over the update, [seeds]
-    evaluated: bool  # the record has grown
+    evaluated: bool  # whether an evaluation was added to the record
 
 
 @dataclass
 class Position:
-    """Where a run stands: everything needed to go on."""
+    """How far a run has got: everything needed to continue it."""
 
-    task: int  # counted on over repetitions
-    update: int  # the last one finished
+    task: int  # keeps counting over repetitions
+    update: int  # the last finished update of the task
     state: TrainState
     record: Record
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """One compiled step serves every task of every sequence of the same shape.
+    """Trains a learner with a method on streams of tasks.
 
-    Seeds run side by side: each has its own tasks, parameters and randomness. The index of the
-    task is an argument, not part of the program, so no task is traced twice; so are the parameters
-    of the cast, so no partner is.
+    Seeds run in parallel; each has its own tasks, parameters and random keys. The task index and
+    the partners' parameters are arguments of the compiled step, so one program serves them all.
     """
 
     source: Source
     learner: Learner
     method: ContinualMethod
-    devices: int | None = None  # at most so many share the seeds; None for all there are
+    devices: int | None = None  # maximum number of devices; None for all
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a device trains seeds one after another instead of in a batch."""
+        return slow_when_batched(self.learner.policy)
 
     def init(self, seeds: Sequence[int], rounds: Round, cast: Any = ()) -> TrainState:
-        """Fresh parameters and memory for every seed; `rounds` leaves [seeds, num_tasks, ...]."""
-        # One seed after the other: XLA's batched QR (orthogonal weights) can block for ever on a
+        """The initial state of every seed; `rounds` has leaves [seeds, num_tasks, ...]."""
+        # One seed after another: XLA's batched QR (for orthogonal weights) can deadlock on a
         # machine with two cores.
         states = [
             _init(self, jax.random.key(seed), pick(rounds, row), cast)
@@ -90,19 +96,19 @@ class Trainer:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
     def begin_task(self, state: TrainState, rounds: Round, index: int) -> TrainState:
-        """Fresh games of the task; schedules start again."""
+        """Start new episodes of the task and restart schedules."""
         return _begin_task(self, state, rounds, jnp.int32(index))
 
     def step(
         self, state: TrainState, rounds: Round, index: int, cast: Any = ()
     ) -> tuple[TrainState, Metrics]:
-        """Collect one rollout and learn from it. Gives `state` away: use the returned one."""
+        """Collect a rollout and learn from it. Donates `state`: use the returned one."""
         return _step(self, state, rounds, jnp.int32(index), cast)
 
     def end_phase(
         self, state: TrainState, rounds: Round, index: int, phase: str, cast: Any = ()
     ) -> TrainState:
-        """Let the method take stock on fresh experience."""
+        """Call the method's `end_phase` with a new batch of samples."""
         return _end_phase(self, phase, state, rounds, jnp.int32(index), cast)
 
     def run(
@@ -119,17 +125,17 @@ class Trainer:
     ) -> Iterator[tuple[Progress, Position]]:
         """Train one sequence per seed, from the start or from a position, one update at a time.
 
-        `repetitions` go through the sequence so often: the same tasks with the same heads. `table`
-        says who plays with the learner, if anybody does.
+        `repetitions` is how often the sequence is trained, with the same tasks and heads. `table`
+        holds the learner's partners, if it has any.
 
-        Evaluations come before the first update of the run, after every `eval_every` updates and
-        at the end of every task. The yielded position is good until the generator goes on.
+        Evaluations take place before the first update of the run, after every `eval_every` updates
+        and at the end of every task. A yielded position is valid until the generator continues.
         """
         at_least("updates_per_task", updates_per_task, 1)
         at_least("eval_every", eval_every, 1)
         at_least("repetitions", repetitions, 1)
         table = table or Table()
-        rounds = stack_sequences(sequences, table.companies)
+        rounds = stack_sequences(sequences, table.pairings)
         steps_per_update = self.source.steps_per_rollout
         if position is None:
             env = evaluator.env
@@ -138,7 +144,7 @@ class Trainer:
                 steps_per_task=updates_per_task * steps_per_update,
                 seeds=tuple(seeds),
                 repetitions=repetitions,
-                event_names=event_names(env),
+                event_names=env.events,
                 horizon=env.horizon,
                 partner_names=table.partner_names,
                 seat_names=table.seat_names,
@@ -165,41 +171,41 @@ class Trainer:
     def _evaluate(
         self, evaluator: Evaluator, position: Position, rounds: Round, steps: int, cast: Any
     ) -> None:
-        """Play all tasks and add the result to the record."""
+        """Evaluate all tasks and add the result to the record."""
         state, record = position.state, position.record
         keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
         params = state.learner.params
         result = evaluate(evaluator, params, state.memory, rounds, keys, cast, self.devices)
         record.steps.append(steps)
-        note(record, result, evaluator.consecutive)
+        add_evaluation(record, result, evaluator.consecutive)
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Who plays with the learner: parameters of the cast, and whom each seed meets in each task."""
+    """The learner's partners: their parameters, and the pairings of each seed and task."""
 
-    cast: tuple[Any, ...] = ()  # per group
-    companies: Sequence[Company] = ()  # per seed, leaves [num_tasks, ...]
+    cast: tuple[Any, ...] = ()  # parameters per group
+    pairings: Sequence[Pairing] = ()  # per seed, leaves [num_tasks, ...]
     partner_names: tuple[str, ...] = ("self",)
     seat_names: tuple[str, ...] = ("all",)
 
 
-def note(record: Record, result: Evaluation, consecutive: int) -> None:
-    """Add an evaluation of all seeds, leaves [seeds, tasks, partners, seats, episodes, ...]."""
+def add_evaluation(record: Record, result: Evaluation, consecutive: int) -> None:
+    """Record an evaluation of all seeds, leaves [seeds, tasks, partners, seats, episodes, ...]."""
     axes = (*SCORE_AXES, ROW_AXIS) if consecutive > 1 else SCORE_AXES
     seed = SCORE_AXES.index("seed")
     record.add("score", np.moveaxis(np.asarray(result.score), 0, seed), axes)
     record.add("returns", np.moveaxis(np.asarray(result.returns), 0, seed), axes)
     if record.event_names:
-        over = (4, 5) if consecutive > 1 else 4  # episodes
-        events = np.asarray(result.events).mean(over)
+        episode_axes = (4, 5) if consecutive > 1 else 4
+        events = np.asarray(result.events).mean(episode_axes)
         record.add("events", np.moveaxis(events, 0, EVENT_AXES.index("seed")), EVENT_AXES)
 
 
 def updates_after(
     position: Position, num_tasks: int, updates_per_task: int
 ) -> Iterator[tuple[int, int]]:
-    """(task, update) of everything still to do."""
+    """The remaining (task, update) pairs."""
     for task in range(position.task, num_tasks):
         first = position.update + 1 if task == position.task else 1
         for update in range(first, updates_per_task + 1):
@@ -207,25 +213,22 @@ def updates_after(
 
 
 def evaluation_key(seed: int, number: int) -> Key:
-    """Evaluation draws from its own stream, so that evaluating more often changes no training."""
+    """Evaluations have their own random stream, so their frequency does not affect training."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), EVALUATION), number)
 
 
-EVALUATION = 1  # names the stream
-
-
-def stack_sequences(sequences: Sequence[TaskSequence], companies: Sequence[Company] = ()) -> Round:
-    """Leaves [seeds, num_tasks, ...]."""
+def stack_sequences(sequences: Sequence[TaskSequence], pairings: Sequence[Pairing] = ()) -> Round:
+    """The tasks and pairings of all seeds, leaves [seeds, num_tasks, ...]."""
 
     def stack(trees: Sequence[Any]) -> Any:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
-    company = stack(companies) if companies else None
-    return Round(stack([sequence.tasks for sequence in sequences]), company)
+    pairing = stack(pairings) if pairings else None
+    return Round(stack([sequence.tasks for sequence in sequences]), pairing)
 
 
 def phase_ends(method: ContinualMethod, updates: int) -> dict[int, list[str]]:
-    """After which update of a task which phases end; with updates enough, none goes without."""
+    """The phases that end after each update of a task. If possible, every phase has an update."""
     ends: dict[int, list[str]] = {}
     done = 0.0
     for place, (phase, share) in enumerate(method.phases, start=1):
@@ -236,39 +239,36 @@ def phase_ends(method: ContinualMethod, updates: int) -> dict[int, list[str]]:
 
 
 def pick(tree: Any, index: Array | int) -> Any:
-    """One entry out of a stack."""
+    """One entry of stacked leaves."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def example_batch(trainer: Trainer, state: LearnerState, traj: Trajectory, key: Key) -> Any:
-    """One batch of a rollout that is not learned from."""
+    """One minibatch of a rollout, in the form that methods get."""
     _, data, indices = trainer.learner.prepare(state, traj, key)
     first = trainer.learner.take(data, jax.tree.map(lambda x: x[0], indices))
     return trainer.learner.standalone(first)
 
 
 def acting_with(
-    trainer: Trainer, state: LearnerState, cast: Any, company: Company | None, key: Key
+    trainer: Trainer, state: LearnerState, cast: Any, pairing: Pairing | None, key: Key
 ) -> Acting:
-    """What the next rollout is played with, and who would sit where if people change now."""
-    return Acting(state.params, cast, seating_for(trainer, state, company, key))
+    """The parameters for the next rollout, and the seating if it may change now."""
+    return Acting(state.params, cast, seating_for(trainer, state, pairing, key))
 
 
 def seating_for(
-    trainer: Trainer, state: LearnerState, company: Company | None, key: Key
+    trainer: Trainer, state: LearnerState, pairing: Pairing | None, key: Key
 ) -> Seating | None:
-    """Drawn by the task's weights, unless the learner decides who meets whom."""
-    if company is None:
+    """A seating sampled by the task's weights, or chosen by the learner if it has `seat`."""
+    if pairing is None:
         return None
-    tables, seats = trainer.source.tables, company.evaluation.own.shape[-1]
+    tables, seats = trainer.source.tables, pairing.evaluation.own.shape[-1]
     seat = getattr(trainer.learner, "seat", None)
     seat_key = jax.random.fold_in(key, SEATS)
     if seat is not None:
-        return seat(state, company, tables, seats, seat_key)
-    return company.draw(seat_key, tables, seats)
-
-
-SEATS = 2  # names the stream seatings are drawn from
+        return seat(state, pairing, tables, seats, seat_key)
+    return pairing.sample(seat_key, tables, seats)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -277,10 +277,11 @@ def _init(trainer: Trainer, key: Key, rounds: Round, cast: Any) -> TrainState:
     first: Round = pick(rounds, jnp.int32(0))
     learner = trainer.learner.init(init_key)
     source = trainer.source.start(start_key, first.task)
-    acting = acting_with(trainer, learner, cast, first.company, play_key)
+    acting = acting_with(trainer, learner, cast, first.pairing, play_key)
     _, traj = trainer.source.next(source, acting, first.task, play_key)
     batch = example_batch(trainer, learner, traj, batch_key)
-    return TrainState(learner, trainer.method.init(learner.params, batch), source, key)
+    memory = trainer.method.start(trainer.learner, learner.params, batch)
+    return TrainState(learner, memory, source, key)
 
 
 @partial(jit, static_argnums=0, donate_argnums=1)
@@ -291,7 +292,9 @@ def _begin_task(trainer: Trainer, state: TrainState, rounds: Round, index: Array
         learner = trainer.learner.begin_task(state.learner)
         return state.replace(learner=learner, source=source, key=key)
 
-    return over_seeds(one_seed, index, state, rounds, devices=trainer.devices)
+    return over_seeds(
+        one_seed, index, state, rounds, devices=trainer.devices, in_turn=trainer.in_turn
+    )
 
 
 @partial(jit, static_argnums=0, donate_argnums=1)
@@ -304,7 +307,7 @@ def _step(
         index, cast = shared
         key, play_key, learn_key = jax.random.split(state.key, 3)
         now: Round = pick(rounds, index)
-        acting = acting_with(trainer, state.learner, cast, now.company, play_key)
+        acting = acting_with(trainer, state.learner, cast, now.pairing, play_key)
         source, traj = trainer.source.next(state.source, acting, now.task, play_key)
         learner, memory, metrics = learn_from(
             trainer.learner, trainer.method, state.learner, state.memory, traj, learn_key
@@ -312,7 +315,9 @@ def _step(
         metrics = metrics | rollout_metrics(traj)
         return TrainState(learner, memory, source, key), metrics
 
-    return over_seeds(one_seed, (index, cast), state, rounds, devices=trainer.devices)
+    return over_seeds(
+        one_seed, (index, cast), state, rounds, devices=trainer.devices, in_turn=trainer.in_turn
+    )
 
 
 @partial(jit, static_argnums=(0, 1), donate_argnums=2)
@@ -323,9 +328,9 @@ def _end_phase(
         index, cast = shared
         key, play_key, batch_key, method_key = jax.random.split(state.key, 4)
         now: Round = pick(rounds, index)
-        # Played aside: where the games stand is not moved, and a method that does not look at the
-        # batch pays nothing for it.
-        acting = acting_with(trainer, state.learner, cast, now.company, play_key)
+        # An extra rollout that does not advance the environments. If the method ignores the batch,
+        # XLA removes it.
+        acting = acting_with(trainer, state.learner, cast, now.pairing, play_key)
         _, traj = trainer.source.next(state.source, acting, now.task, play_key)
         batch = example_batch(trainer, state.learner, traj, batch_key)
         memory, learner = trainer.method.end_phase(
@@ -333,7 +338,9 @@ def _end_phase(
         )
         return state.replace(learner=learner, memory=memory, key=key)
 
-    return over_seeds(one_seed, (index, cast), state, rounds, devices=trainer.devices)
+    return over_seeds(
+        one_seed, (index, cast), state, rounds, devices=trainer.devices, in_turn=trainer.in_turn
+    )
 
 
 @partial(jit, static_argnums=(0, 6))
@@ -346,16 +353,24 @@ def evaluate(
     cast: Any = (),
     devices: int | None = None,
 ) -> Any:
-    """Play all tasks with every seed's parameters; leaves and keys [seeds, ...]."""
+    """Evaluate all tasks with every seed's parameters; leaves and keys are [seeds, ...]."""
 
     def one_seed(cast: Any, params: Any, memory: Any, rounds: Round, key: Key) -> Any:
         return evaluator(params, memory, rounds, key, cast)
 
-    return over_seeds(one_seed, cast, params, memory, rounds, keys, devices=devices)
+    in_turn = slow_when_batched(evaluator.players.learner)
+    return over_seeds(
+        one_seed, cast, params, memory, rounds, keys, devices=devices, in_turn=in_turn
+    )
+
+
+def slow_when_batched(policy: Policy) -> bool:
+    """Whether a policy declares that seeds train faster one after another than in a batch."""
+    return bool(getattr(policy, "slow_when_batched", False))
 
 
 def rollout_metrics(traj: Trajectory) -> Metrics:
-    """Reward per step and seat, and the mean score of the episodes that ended: nan for none."""
+    """Reward per step and seat, and the mean score of finished episodes (NaN if there are none)."""
     ended = (traj.terminated | traj.truncated).astype(jnp.float32)
     score = jnp.sum(traj.info["score"] * ended) / ended.sum()
     played = traj.valid[..., None].astype(jnp.float32)

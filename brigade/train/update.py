@@ -1,4 +1,4 @@
-"""Where a learner's loss meets a continual method: every gradient passes here."""
+"""Updates: the only place where gradients are taken, edited by the method and applied."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from brigade.core import Array, ContinualMethod, Key, Learner, LearnerState, Metrics, Trajectory
 from brigade.core.compile import unroll
+from brigade.core.streams import AFTER_ROLLOUT
 
 UNROLLED_BATCHES = 2
-AFTER_ROLLOUT = 3  # names a stream of random numbers
 
 
 def update(
@@ -22,7 +22,7 @@ def update(
     traj: Trajectory,
     key: Key,
 ) -> tuple[LearnerState, Any, Metrics]:
-    """Learn from one rollout: one gradient step per index the learner prepared."""
+    """Learn from one rollout: one gradient step per minibatch that the learner prepared."""
     prepare_key, loop_key, observe_key = jax.random.split(key, 3)
     state, data, indices = learner.prepare(state, traj, prepare_key)
 
@@ -43,11 +43,11 @@ def update(
     )
     one_batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
     mem = method.observe(mem, learner.standalone(one_batch), observe_key)
-    health = learner.diagnose(state.params, one_batch)
+    diagnostics = learner.diagnose(state.params, one_batch)
     after_rollout = getattr(learner, "after_rollout", None)
     if after_rollout is not None:
         state = after_rollout(state, traj, jax.random.fold_in(key, AFTER_ROLLOUT))
-    return state, mem, jax.tree.map(jnp.mean, metrics) | health
+    return state, mem, jax.tree.map(jnp.mean, metrics) | diagnostics
 
 
 def gradient_step(
@@ -58,7 +58,7 @@ def gradient_step(
     batch: Any,
     key: Key,
 ) -> tuple[LearnerState, Any, Metrics]:
-    """The method edits the loss, then the gradient, then the parameters."""
+    """One gradient step; the method may edit the loss, the gradient and the new parameters."""
     base_key, loss_key, grad_key = jax.random.split(key, 3)
 
     def base(params: Any) -> tuple[Array, Metrics]:

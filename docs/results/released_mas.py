@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, Key, Learner, LearnerState
-from brigade.methods.importance import Hold, mean_over_samples
+from brigade.methods.importance import Penalty, mean_over_samples
 from brigade.methods.mas import MAS, with_mean_one
 
 
@@ -41,13 +41,13 @@ class ReleasedMAS(MAS):
         return mean_over_samples(squared_slope, params, batch, self.samples, key)
 
     def end_phase(
-        self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
-    ) -> tuple[Hold, LearnerState]:
+        self, mem: Penalty, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
+    ) -> tuple[Penalty, LearnerState]:
         new = self.estimate(learner, state.params, batch, key)
         importance = jax.tree.map(
             lambda o, n: self.decay * o + (1.0 - self.decay) * n, mem.importance, new
         )
-        return Hold(self.held(state.params), importance, mem.rest), state
+        return Penalty(self.held(state.params), importance, mem.rest), state
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class EarlierMAS(ReleasedMAS):
         return self.held(self.squared_slopes(learner, params, batch, key))
 
     def end_phase(
-        self, mem: Hold, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
-    ) -> tuple[Hold, LearnerState]:
+        self, mem: Penalty, phase: str, state: LearnerState, learner: Learner, batch: Any, key: Key
+    ) -> tuple[Penalty, LearnerState]:
         new = self.estimate(learner, state.params, batch, key)
-        return Hold(self.held(state.params), new, mem.rest), state
+        return Penalty(self.held(state.params), new, mem.rest), state

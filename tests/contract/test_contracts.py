@@ -6,7 +6,7 @@ import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, example_for, make_learner, make_trainer
 
 import brigade
-from brigade.core import Acting, Benchmark
+from brigade.core import Acting, Benchmark, Environment
 from brigade.testing import (
     check_avail,
     check_environment,
@@ -81,7 +81,7 @@ def test_rollouts_keep_their_promises():
     check_trajectory(traj, NUM_STEPS + 7, NUM_ENVS)
 
 
-class ForgetfulGame:
+class ForgetfulGame(Environment):
     """An environment that breaks a promise: it resets itself."""
 
     def __init__(self, env):

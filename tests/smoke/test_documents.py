@@ -1,7 +1,6 @@
 """The documents: their Python and their commands run, their links and help texts hold."""
 
 import importlib.util
-import os
 import re
 import shlex
 import subprocess
@@ -10,36 +9,17 @@ from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
-import jax
 import numpy as np
 import pytest
+from smoke.commands import Commands, commands_in, let_go_of_many_programs
 
 from brigade import registry
-from brigade.cli import VERBS, main
+from brigade.cli import VERBS
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Small enough to be quick, and alike, so that little is compiled; the last flag wins.
-SMALL = (
-    "--tasks 2 --num-envs 2 --eval-every 1 --eval-episodes 2 --ppo.minibatches 4 --ppo.epochs 1 "
-    "--network.hidden 8 --network.multi-head --network.task-one-hot heads"
-)
-SHORT_GAMES = "--env.horizon 40"  # cooks that plan are slow in programs that compile fast
-# As many environments as the generator's tables divide; the smallest rollouts.
-SMALL_POPULATION = (
-    "--steps-per-task 1000 --num-steps 20 --eval-every 99 --eval-episodes 1 --ppo.minibatches 4 "
-    "--ppo.epochs 1 --network.hidden 8"
-)
-SMALLER = {  # by a word of the command
-    "meal/level-1": "--seeds 2 --steps-per-task 1600",
-    "overcooked/layout": f"--steps-per-task 80 --tasks 1 {SHORT_GAMES} --num-steps 40",
-    "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT_GAMES} --num-steps 40",
-    "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 96 --num-steps 24",
-    "examples/anchor.py:Anchor": "--method-settings.strength 0.1",
-    "jaxnav/20": "--seeds 1 --steps-per-task 1000",
-    "--config": "--seeds 2 --steps-per-task 1600",
-    "meal/table-2": "--seeds 1 --steps-per-task 1600",
-}
+# Last, because it lets go of compiled programs that the others share.
+DOCUMENTS.sort(key=lambda path: path.name == "reproduce.md")
 
 
 def blocks(path, language):
@@ -56,6 +36,7 @@ def with_blocks(language):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", with_blocks("python"))
 def test_python_blocks_run_in_order(path, monkeypatch):
     module = ModuleType("document")
@@ -66,53 +47,24 @@ def test_python_blocks_run_in_order(path, monkeypatch):
         exec(compile(code, name, "exec", dont_inherit=True), module.__dict__)
 
 
+@pytest.fixture(scope="module")
+def run_command(tmp_path_factory):
+    return Commands(tmp_path_factory.mktemp("trained"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("path", with_blocks("sh"))
-def test_commands_run_in_order(path, tmp_path, monkeypatch):
+def test_commands_run_in_order(path, run_command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / ".cache"))
     Path("examples").symlink_to(ROOT / "examples")
     for text in blocks(path, "toml"):
         if named := re.match(r"# (\S+\.toml)\n", text):
             Path(named[1]).write_text(text, encoding="utf-8")
-    for block in blocks(path, "sh"):
-        for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if words and words[0] != "make":
-                if path.parent.name == "methods" and words[1] == "run":
-                    words[1] = "plan"  # contract tests run every method; here the flags must hold
-                assert status_of(words) == 0, f"{path.name}: {line}"
-    jax.clear_caches()  # one module, but many runs: see conftest
-
-
-def status_of(words):
-    """Run one command of a document, made small."""
-    program, *words = words
-    program = program.removeprefix(".venv/bin/")
-    if program == "python":
-        return subprocess.run([sys.executable, *words]).returncode
-    assert program == "brigade", f"{program} is not a command the documents may use"
-    try:
-        return main(made_small(words))
-    except SystemExit as stop:  # argparse leaves this way after --help
-        return stop.code
-
-
-def made_small(words):
-    """The same command on the smallest budget."""
-    verb, flags = words[0], []
-    if verb in ("run", "plan", "reproduce") and "--help" not in words:
-        flags = " ".join([SMALL, *(SMALLER.get(word, "") for word in words)]).split()
-    if verb == "population" and "--help" not in words:
-        flags = SMALL_POPULATION.split()
-        if "overcooked/layout" in words:
-            flags += SHORT_GAMES.split()
-    if verb == "crossplay" and "--help" not in words:
-        flags = ["--episodes", "1", *SHORT_GAMES.split()]
-    if verb == "plan":
-        flags.append("--no-measure")
-    if words == ["bench"]:
-        flags = ["--help"]  # test_cli measures
-    return [*words, *flags]
+    commands = commands_in(blocks(path, "sh"))
+    for number, words in enumerate(commands, start=1):
+        status = run_command(words, later=commands[number:])
+        assert status == 0, f"{path.name}: {shlex.join(words)}"
+    let_go_of_many_programs()
 
 
 @pytest.mark.parametrize("name", registry.names("methods"))
@@ -174,15 +126,15 @@ def test_every_verb_has_a_page_with_its_help():
 
 def test_the_example_trains_and_reports(tmp_path):
     command = [sys.executable, "examples/first_stream.py", "--tasks", "2", "--num-envs", "2"]
-    command += ["--steps-per-task", "1600", "--out", str(tmp_path / "run")]
-    env = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax")}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    command += ["--steps-per-task", "800", "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "kitchen 2:" in done.stdout
     assert "forgetting" in done.stdout
     arrays = np.load(tmp_path / "run" / "returns.npz")  # no pickles
     assert arrays["score"].shape == (3, 2, 1, 1, 1, 10)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("words", "status", "output"),
     [

@@ -32,7 +32,7 @@ def make_learner(env, num_tasks=3, **settings):
 
 def make_trainer(env, learner, method: ContinualMethod | None = None):
     method = method or FineTuning()
-    players = Players(method.wrap_policy(learner.policy))
+    players = Players(learner.policy)
     source = DeviceSource(env, players, NUM_ENVS, NUM_STEPS)
     evaluator = Evaluator(env, players, method, EPISODES)
     return Trainer(source, learner, method), evaluator

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import TimeStep, View
+from brigade.core import Environment, TimeStep, View
 
 
 class Nowhere(struct.PyTreeNode):
@@ -15,7 +15,7 @@ class Nowhere(struct.PyTreeNode):
 
 
 @dataclass(frozen=True)
-class Tell:
+class Tell(Environment):
     """Seats see their number and the time; the score is what seat `paid` did last."""
 
     num_agents: int = 2

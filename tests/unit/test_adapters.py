@@ -26,7 +26,7 @@ from flax.core import FrozenDict
 from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import parallel_api_test
 
-from brigade.core import TaskSequence, TimeStep, View
+from brigade.core import Environment, TaskSequence, TimeStep, View
 from brigade.envs.adapters.gymnasium import SeatEnv
 from brigade.envs.adapters.jaxmarl import JaxMARLEnv
 from brigade.envs.adapters.pettingzoo import ParallelEnv
@@ -43,7 +43,7 @@ class EchoTask(struct.PyTreeNode):
 
 
 @dataclass(frozen=True)
-class Echo:
+class Echo(Environment):
     """Three seats who see the last joint action; whoever plays 3 ends the game."""
 
     horizon: int = 5
@@ -341,7 +341,7 @@ def test_what_a_jaxmarl_environment_says_of_itself():
 
 @pytest.mark.parametrize("index", [-1, 2])
 def test_a_task_that_is_not_there_is_refused(index):
-    message = f"there is no task {index}: use 0 to 1"
+    message = f"there is no task {index}; use 0 to 1"
     with pytest.raises(IndexError, match=message):
         JaxMARLEnv(Echo(), echo_tasks(), task=index)
     with pytest.raises(IndexError, match=message):
@@ -421,7 +421,7 @@ def test_parallel_observations_are_numpy_one_may_write_to_with_masks_in_info():
 def test_parallel_actions_are_checked(actions):
     game = ParallelEnv(*Overcooked.example())
     game.reset()
-    with pytest.raises(ValueError, match=r"agent_1 plays .* from 0 to 5"):
+    with pytest.raises(ValueError, match=r"the action of agent_1 is .* from 0 to 5"):
         game.step(actions)
 
 
@@ -529,14 +529,14 @@ def test_games_that_are_alike_share_their_compilation():
 
 @pytest.mark.parametrize("seat", [-1, 3])
 def test_a_seat_that_is_not_there_is_refused(seat):
-    with pytest.raises(ValueError, match=f"there is no seat {seat}: use 0 to 2"):
+    with pytest.raises(ValueError, match=f"there is no seat {seat}; use 0 to 2"):
         SeatEnv(Echo(), echo_tasks(), seat, partners=Counting())
 
 
 def test_an_action_that_is_not_there_is_refused():
     game = SeatEnv(Echo(), echo_tasks(), partners=Counting())
     game.reset()
-    with pytest.raises(ValueError, match="action 4: use 0 to 3"):
+    with pytest.raises(ValueError, match="action is 4; use 0 to 3"):
         game.step(4)
 
 

@@ -21,7 +21,7 @@ from brigade.runs.baselines import (
     fingerprint,
     groups,
     rollout_bytes,
-    train_alone,
+    train_single_tasks,
 )
 from brigade.runs.config import from_dict
 from brigade.runs.run import run
@@ -70,7 +70,7 @@ def test_another_method_of_the_same_seed_shares_them(finished, monkeypatch):
     def fail(*_):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr("brigade.runs.baselines.train_alone", fail)
+    monkeypatch.setattr("brigade.runs.baselines.train_single_tasks", fail)
     add_baselines(other)
     a, b = (read_run(each.path).arrays["baseline_score"] for each in (finished, other))
     np.testing.assert_array_equal(a, b)
@@ -79,7 +79,7 @@ def test_another_method_of_the_same_seed_shares_them(finished, monkeypatch):
 def test_two_processes_may_write_one_baseline_at_the_same_time(tmp_path, monkeypatch):
     """The second trains and writes it while the first has yet to rename its draft."""
     trained = {"steps": np.arange(3), "score": np.ones((2, 3))}
-    monkeypatch.setattr("brigade.runs.baselines.train_alone", lambda *_: trained)
+    monkeypatch.setattr("brigade.runs.baselines.train_single_tasks", lambda *_: trained)
     experiment, real, others = from_dict(SMALL), os.fsync, ["the second"]
 
     def written_by_another(descriptor):
@@ -91,7 +91,7 @@ def test_two_processes_may_write_one_baseline_at_the_same_time(tmp_path, monkeyp
     monkeypatch.setattr(os, "fsync", written_by_another)
     baseline_of_seed(experiment, 0, tmp_path)
     assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
-    monkeypatch.delattr("brigade.runs.baselines.train_alone")  # what is there is read
+    monkeypatch.delattr("brigade.runs.baselines.train_single_tasks")  # what is there is read
     found = baseline_of_seed(experiment, 0, tmp_path)
     np.testing.assert_array_equal(found["score"], trained["score"])
 
@@ -109,7 +109,7 @@ def test_ctrl_c_waits_for_the_update_of_a_baseline(monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            train_alone(from_dict(SMALL), 0, press)
+            train_single_tasks(from_dict(SMALL), 0, press)
     finally:
         signal.signal(signal.SIGINT, before)
     assert heard == [0, 80, "alive"]
@@ -157,7 +157,7 @@ def test_a_baseline_depends_on_the_precision_that_is_really_used(monkeypatch):
 def test_a_task_learns_the_same_alone_and_beside_others():
     """Task 2 of the sequence, trained with task 1 or with task 3 beside it."""
     two, three = (from_dict(SMALL | {"tasks": n}) for n in (2, 3))
-    a, b = train_alone(two, 5), train_alone(three, 5)
+    a, b = train_single_tasks(two, 5), train_single_tasks(three, 5)
     np.testing.assert_array_equal(a["score"], b["score"][:2])
     assert dataclasses.asdict(two.config)["tasks"] == 2
 

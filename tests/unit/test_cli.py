@@ -11,8 +11,9 @@ from pathlib import Path
 import jax
 import pytest
 
-from brigade.cli import VERBS, interrupt, main
-from brigade.commands import bench, film
+from brigade.cli import VERBS, main
+from brigade.cli.flags import interrupt
+from brigade.commands import bench, watch
 from brigade.runs.run import load
 from brigade.train import Players, Trainer
 
@@ -50,7 +51,7 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --learner ipo", "unknown learner 'ipo': did you mean 'ippo'?"),
         ("run meal/level-1 --sedes 2", "unknown setting 'sedes': did you mean 'seeds'?"),
         ("run meal/level-1 --ppo.epoch 2", "'ppo.epoch': did you mean 'ppo.epochs'?"),
-        ("run", "no benchmark is named"),
+        ("run", "no benchmark given"),
         ("run meal/level-1 3", "unexpected '3' after the benchmark"),
         ("run meal/level-1 --seeds two", "Error parsing --seeds"),
         ("run meal/level-1 --seeds", "Missing value for argument '--seeds'"),
@@ -84,8 +85,8 @@ def here(tmp_path, monkeypatch):
         ("watch nowhere", "there is no run folder nowhere"),
         ("plan meal/level-9", "unknown benchmark"),
         ("layouts --level 7", "unknown level '7': known: 1, 2, 3, extreme"),
-        ("layouts --num 0", "0 is too few"),
-        ("layouts --num x", "'x' is not a whole number"),
+        ("layouts --num 0", "0 is too small; it must be at least 1"),
+        ("layouts --num x", "'x' is not an integer"),
         ("layouts --seed -1", "seed is -1"),
         ("layouts --sed 1", "unknown argument '--sed': did you mean '--seed'?"),
         ("layouts --agents 5", "a kitchen has 1 to 4 agents"),
@@ -100,38 +101,38 @@ def here(tmp_path, monkeypatch):
             "brigade: roles need a chef and a waiter",
         ),
         ("run meal/level-1 --env.view 1 2", "--env.view"),
-        ("run meal/level-1 --env.num-agents 5", "a kitchen seats 1 to 4 cooks"),
+        ("run meal/level-1 --env.num-agents 5", "a kitchen has 1 to 4 cooks"),
         ("run meal/level-1 --env.sticky-actions 2", "sticky_actions is 2.0"),
-        ("run meal/curriculum --tasks 1", "it takes at least 3, one of each level"),
-        ("run meal/curriculum --env.levels 2", "levels 2; it takes two or more different ones"),
+        ("run meal/curriculum --tasks 1", "a curriculum needs at least 3, one per level"),
+        ("run meal/curriculum --env.levels 2", "levels is 2; give two or more different levels"),
         ("run meal/curriculum --env.view level", "the levels of this sequence have different"),
         ("run meal/level-1 --repetitions 0", "repetitions is 0; it must be a number of at least 1"),
         ("run meal/level-1 --method ewc --method-settings.coefficient -1", "coefficient is -1.0"),
         ("run meal/level-1 --method l2 --method-settings.coefficient nan", "coefficient is nan"),
         (
             "run meal/level-1 --method packnet --repetitions 2",
-            "PackNet gives a task its weights once",
+            "PackNet trains every task once",
         ),
         (
             "run meal/level-1 --method packnet --network.no-multi-head",
-            "PackNet cannot keep one head",
+            "PackNet would let later tasks change a head",
         ),
-        ("run meal/level-1 --learner ppo", "ppo plays alone and this environment seats 2"),
-        ("run meal/level-1 --learner mappo --network.encoder cnn", "a central critic sees more"),
+        ("run meal/level-1 --learner ppo", "ppo is for one seat and this environment has 2"),
+        ("run meal/level-1 --learner mappo --network.encoder cnn", "a central critic needs"),
         ("run jaxnav/20 --env.fill 2", "fill is 2"),
         ("run jaxnav/20 --env.situations 0", "situations is 0"),
         ("run meal/level-1 --steps-per-task 1e30", "steps_per_task is 1e+30; that is more than"),
         ("run meal/level-1 --preset paper --steps-per-task 1e16", "steps_per_task is 1e+16"),
-        ("watch there --out film.png", "films are GIFs"),
-        ("run jaxnav/20 --network.encoder cnn", "encoder cnn reads pictures"),
+        ("watch there --out film.png", "--out is film.png; it must end in .gif"),
+        ("run jaxnav/20 --network.encoder cnn", "encoder cnn needs observations [height"),
         (
             "run meal/level-1 --method ewc --method-settings.coefficient 1e60",
             "coefficient is 1e+60",
         ),
-        ("reproduce meal/table-99", "unknown target 'meal/table-99'; there are meal/100-tasks"),
-        ("reproduce meal/table-12 --level 1", "meal/table-12 has no choice of levels"),
+        ("reproduce meal/table-99", "unknown target 'meal/table-99'; known: meal/100-tasks"),
+        ("reproduce meal/table-12 --level 1", "meal/table-12 has no levels; remove --level"),
         ("run jaxnav/20 --env.fill 0.6 --env.num-agents 4 --tasks 2", "lower fill"),
-        ("reproduce meal/table-7 --level 2", "meal/table-7 has no choice of levels"),
+        ("reproduce meal/table-7 --level 2", "meal/table-7 has no levels; remove --level"),
         ("reproduce meal/table-2 --sedes 3", "unknown setting 'sedes'"),
         ("reproduce meal/table-2 --jobs 0", "--jobs is 0; it must be at least 1"),
     ],
@@ -259,9 +260,9 @@ def test_a_film_acts_and_steps_with_keys_of_their_own(first_run, monkeypatch):
         return noted
 
     monkeypatch.setattr(Players, "act", noting("act", Players.act, 4))
-    monkeypatch.setattr(film, "step_all", noting("step", film.step_all, 1))
+    monkeypatch.setattr(watch, "step_all", noting("step", watch.step_all, 1))
     run = load(first_run)
-    film.play(run, 0, 0, greedy=False)
+    watch.play(run, 0, 0, greedy=False)
     jax.effects_barrier()
     horizon = run.parts.benchmark.env.horizon
     assert len(used["act"]) == len(used["step"]) == horizon
@@ -313,7 +314,7 @@ def test_ctrl_c_says_how_to_go_on(here):
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate()
     assert process.returncode == 130
-    assert complaint == "brigade: stopped; go on with: brigade resume run\n"
+    assert complaint == "brigade: stopped; continue with: brigade resume run\n"
     assert list((here / "run" / "checkpoints").iterdir())
 
 
@@ -336,7 +337,10 @@ def test_a_full_disk_is_one_line_and_says_how_to_go_on(here, capsys, monkeypatch
     assert main(["run", *TINY, "--out", "run", "--quiet"]) == 1
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
-    assert "No space left on device; when that is mended: brigade resume run" in complaint
+    assert (
+        "No space left on device; once that is fixed, continue with: brigade resume run"
+        in complaint
+    )
 
 
 NO_MEMORY = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 85.83GiB.\n[tf-xla] BFC"
@@ -367,7 +371,7 @@ def test_a_device_without_memory_is_one_line_that_says_what_needs_less(here, cap
     complaint = capsys.readouterr().err
     assert complaint == (
         "brigade: the device is out of memory (RESOURCE_EXHAUSTED: Out of memory while trying to "
-        "allocate 85.83GiB); fewer --num-envs, more --ppo.minibatches or fewer --seeds need less\n"
+        "allocate 85.83GiB); reduce --num-envs or --seeds, or increase --ppo.minibatches\n"
     )
     assert (here / "run" / "config.json").exists()
 
@@ -377,7 +381,7 @@ def test_a_run_out_of_memory_says_how_to_go_on_from_its_checkpoint(here, capsys,
     assert main(["run", *TINY, "--out", "run", "--quiet"]) == 1
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
-    assert "or fewer --seeds need less; with more memory free: brigade resume run" in complaint
+    assert "; or free memory and continue with: brigade resume run" in complaint
     monkeypatch.undo()
     monkeypatch.chdir(here)
     assert main(["resume", "run", "--quiet"]) == 0
@@ -386,9 +390,9 @@ def test_a_run_out_of_memory_says_how_to_go_on_from_its_checkpoint(here, capsys,
 @pytest.mark.parametrize(
     ("verb", "error", "message"),
     [
-        ("crossplay", NO_MEMORY, "allocate 85.83GiB); fewer --episodes need less\n"),
-        ("bench", NO_MEMORY, "allocate 85.83GiB); fewer --num-envs need less\n"),
-        ("plan", NO_MEMORY_LATER, "(Out of memory allocating 2548000000000 bytes); fewer --num-"),
+        ("crossplay", NO_MEMORY, "allocate 85.83GiB); reduce --episodes\n"),
+        ("bench", NO_MEMORY, "allocate 85.83GiB); reduce --num-envs\n"),
+        ("plan", NO_MEMORY_LATER, "(Out of memory allocating 2548000000000 bytes); reduce --num-"),
     ],
 )
 def test_every_verb_says_what_it_could_do_with_less_memory(

@@ -52,7 +52,7 @@ def test_axes_in_front_are_kept():
 def test_wrong_tables_are_refused():
     with pytest.raises(ValueError, match="17 kinds"):
         delivery_share(np.zeros((2, 3)), EVENTS)
-    with pytest.raises(ValueError, match="do not tell of delivery"):
+    with pytest.raises(ValueError, match="do not include delivery"):
         delivery_share(np.zeros((2, 1)), ("stay",))
     with pytest.raises(ValueError, match="steps must be positive"):
         idle_share(table({}), EVENTS, 0)

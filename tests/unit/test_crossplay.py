@@ -80,7 +80,7 @@ def test_cross_play_from_the_command_line(tmp_path, capsys, monkeypatch):
     words = [f"{ours}:brdiv-1", f"{ours}:brdiv-2", "static", "--episodes", "2", "--out", "cross"]
     assert main(["crossplay", *words]) == 0
     shown = capsys.readouterr().out
-    assert "Scores in overcooked/layout, cramped_room, 2 games a pair" in shown
+    assert "Scores in overcooked/layout, cramped_room, 2 episodes per pair" in shown
     assert "self-play" in shown
     rows = list(csv.DictReader((tmp_path / "cross" / "crossplay.csv").open()))
     assert Counter(row["seat_0"] for row in rows) == dict.fromkeys(
@@ -110,7 +110,10 @@ def test_cross_play_from_the_command_line(tmp_path, capsys, monkeypatch):
         (["rndom", "--benchmark", "meal/level-1"], "did you mean 'random'"),
         (["random", "--benchmark", "meal/level-1", "--greedy"], "Random always samples"),
         (["random", "--benchmark", "overcooked/layout", "--env.layout", "x"], "unknown layout 'x'"),
-        (["random", "--benchmark", "meal/partners", "--task", "9"], "--tasks 9, but 8 partners"),
+        (
+            ["random", "--benchmark", "meal/partners", "--task", "9"],
+            "--tasks is 9, but there are 8 partners",
+        ),
         ([], "the following arguments are required: POLICY"),
     ],
 )

@@ -8,7 +8,7 @@ from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 
 from brigade.core import Acting
 from brigade.metrics.plasticity import dormant_ratio
-from brigade.nets.dormant import dormant_share, watched_units
+from brigade.nets.dormant import dormant_share, recorded_activations
 from brigade.train import DeviceSource, Players
 
 
@@ -28,10 +28,10 @@ def test_a_learner_tells_how_many_of_its_units_sleep():
     _, traj = jax.jit(source.next)(loop, Acting(state.params), sequence[0], jax.random.key(2))
     _, data, index = learner.prepare(state, traj, jax.random.key(3))
     batch = learner.take(data, index[0])
-    with watched_units() as layers:
+    with recorded_activations() as layers:
         learner.outputs(state.params, batch)
     assert [layer.shape[-1] for layer in layers] == [16] * 2  # the actor's, not the critic's
-    # A layer that answers nothing but 0 is dormant as a whole: half of all layers.
+    # A layer whose outputs are all 0 is dormant as a whole: half of all layers.
     norm = state.params["actor_trunk"]["Hidden_0"]["LayerNorm_0"]
     asleep = {name: 0.0 * leaf for name, leaf in norm.items()}
     trunk = state.params["actor_trunk"]

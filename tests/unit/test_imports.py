@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "report": BASE | {"metrics", "runs", "envs"},
     "reproduce": BASE | {"metrics", "runs", "report", "__version__"},
     "commands": TRAINED | {"populations", "benchmarks", "runs", "report"},
+    "cli": BASE | {"runs", "report", "reproduce", "commands", "__version__"},
 }
 
 
@@ -74,7 +75,7 @@ def run(code):
 
 def test_importing_and_listing_load_nothing_heavy():
     code = (
-        "import sys, brigade; brigade.names('envs'); brigade.names('benchmarks');"
+        "import sys, brigade, brigade.cli; brigade.names('envs'); brigade.names('benchmarks');"
         "print([m for m in ('jax', 'flax', 'brigade.envs') if m in sys.modules])"
     )
     assert run(code) == "[]"

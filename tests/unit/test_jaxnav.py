@@ -30,7 +30,12 @@ from brigade.envs.jaxnav import (
     sequence,
 )
 from brigade.envs.jaxnav.lidar import directions, disc_distances, lidar, wall_distances
-from brigade.envs.jaxnav.maps import GenerationError, can_take_turns, clearance, way
+from brigade.envs.jaxnav.maps import (
+    GenerationError,
+    can_take_turns,
+    clearance,
+    shortest_path,
+)
 from brigade.envs.jaxnav.render import ROBOT_COLOURS
 
 REACHED, INTO_WALL, INTO_ROBOT = range(len(EVENTS))
@@ -459,7 +464,8 @@ def test_every_map_can_be_solved_by_taking_turns(seed, size, robots, fill) -> No
         cells = [(int(y), int(x)) for x, y in places]
         assert can_take_turns(walls, tuple(cells[:robots]), tuple(cells[robots:]))
         for robot in range(robots):
-            assert len(way(walls, cells[robot], cells[robots + robot], frozenset())) > 2
+            goal = cells[robots + robot]
+            assert len(shortest_path(walls, cells[robot], goal, frozenset())) > 2
         assert (np.abs(start[:, 2]) <= np.pi).all()
 
 
@@ -507,7 +513,7 @@ def plan(walls: np.ndarray, starts: list, goals: list, order: tuple) -> list:
     standing, turns = set(starts), []
     for robot in order:
         standing.remove(starts[robot])
-        cells = way(walls, starts[robot], goals[robot], standing)
+        cells = shortest_path(walls, starts[robot], goals[robot], standing)
         if not cells:
             return []
         turns.append((robot, cells[1:]))
@@ -556,7 +562,7 @@ def test_seeds_share_no_maps() -> None:
 def test_maps_that_do_not_exist_are_refused() -> None:
     with pytest.raises(ValueError, match="no room"):
         MapSpec(4, 4, 0.5, 2)
-    with pytest.raises(ValueError, match="sides are from 3 to 32"):
+    with pytest.raises(ValueError, match="sides must be from 3 to 32"):
         MapSpec(40, 7)
     with pytest.raises(ValueError, match="fill is 1"):
         MapSpec(fill=1.0)
@@ -568,13 +574,13 @@ def test_maps_that_do_not_exist_are_refused() -> None:
         hall([[1.2, 3.5, 0]], [[4.5, 3.5]])
     with pytest.raises(ValueError, match="goal 0 is in a wall"):
         hall([[2.5, 3.5, 0]], [[4.5, 6.2]])
-    with pytest.raises(ValueError, match="start on each other"):
+    with pytest.raises(ValueError, match="overlap at the start"):
         hall([[2.5, 3.5, 0], [2.9, 3.5, 0]], [[4.5, 3.5], [5.5, 3.5]])
     with pytest.raises(ValueError, match="robot 0 starts in a wall"):
         make_task(HALL, [[[2.5, 3.5, 0]], [[1.2, 3.5, 0]]], [[[4.5, 3.5]], [[4.5, 3.5]]])
     with pytest.raises(ValueError, match="situations is 0"):
         MapSpec(situations=0)
-    with pytest.raises(ValueError, match="give both the same"):
+    with pytest.raises(ValueError, match="the environment expects"):
         JaxNav().reset(KEY, hall([[2.5, 3.5, 0]], [[4.5, 3.5]]))
 
 
@@ -616,7 +622,7 @@ def test_frames_show_turns_arrivals_and_crashes() -> None:
 def test_a_batch_is_refused() -> None:
     task = hall([[2.5, 3.5, 0.0]], [[6.5, 3.5]])
     batch = jax.tree.map(lambda leaf: leaf[None], rules.start(task))
-    with pytest.raises(ValueError, match="one game"):
+    with pytest.raises(ValueError, match="one state"):
         render(batch, task)
 
 
@@ -626,7 +632,7 @@ def test_a_batch_is_refused() -> None:
         ({"num_agents": 5}, "1 to 4 robots"),
         ({"actions": "both"}, "'discrete' or 'continuous'"),
         ({"horizon": 0}, "horizon is 0"),
-        ({"width": 2}, "sides are"),
+        ({"width": 2}, "sides must be"),
     ],
 )
 def test_wrong_settings_are_named(change: dict, words: str) -> None:

@@ -208,7 +208,7 @@ def test_memory_matters_and_restarts_with_the_game():
 def test_ppo_plays_alone():
     alone = Overcooked(num_agents=1, height=4, width=5)
     SinglePPO().build(alone, num_tasks=1, updates_per_task=1)
-    with pytest.raises(ValueError, match="seats 2; use ippo or mappo"):
+    with pytest.raises(ValueError, match="has 2; use ippo or mappo"):
         SinglePPO().build(Overcooked(), num_tasks=1, updates_per_task=1)
 
 
@@ -219,20 +219,20 @@ def test_a_central_critic_refuses_what_it_cannot_share():
 
 
 def test_gaussian_actions_by_hand():
-    """Two components, means 1 and -1, deviations 1 and 2; action (1, 1)."""
-    answer = jnp.array([1.0, -1.0, 0.0, math.log(2.0)])
+    """Two components, means 1 and -1, standard deviations 1 and 2; action (1, 1)."""
+    outputs = jnp.array([1.0, -1.0, 0.0, math.log(2.0)])
     expected = -0.5 * math.log(2 * math.pi) - (
         0.5 * 1.0**2 + math.log(2.0) + 0.5 * math.log(2 * math.pi)
     )
-    assert float(Gaussian.log_prob(answer, jnp.array([1.0, 1.0]))) == pytest.approx(expected)
-    assert Gaussian.best(answer).tolist() == [1.0, -1.0]
+    assert float(Gaussian.log_prob(outputs, jnp.array([1.0, 1.0]))) == pytest.approx(expected)
+    assert Gaussian.mode(outputs).tolist() == [1.0, -1.0]
     entropy = math.log(2 * math.pi * math.e) + math.log(2.0)
-    assert float(Gaussian.entropy(answer)) == pytest.approx(entropy)
-    drawn = jax.vmap(lambda key: Gaussian.sample(key, answer))(
+    assert float(Gaussian.entropy(outputs)) == pytest.approx(entropy)
+    sampled = jax.vmap(lambda key: Gaussian.sample(key, outputs))(
         jax.random.split(jax.random.key(0), 4000)
     )
-    np.testing.assert_allclose(drawn.mean(0), [1.0, -1.0], atol=0.15)
-    np.testing.assert_allclose(drawn.std(0), [1.0, 2.0], rtol=0.1)
+    np.testing.assert_allclose(sampled.mean(0), [1.0, -1.0], atol=0.15)
+    np.testing.assert_allclose(sampled.std(0), [1.0, 2.0], rtol=0.1)
 
 
 def test_one_seat_alone_can_have_a_central_critic():

@@ -153,7 +153,7 @@ def test_a_curriculum_is_padded_to_one_size_and_uses_the_levels_own_kitchens():
 
 def test_too_short_a_curriculum_is_refused():
     with pytest.raises(
-        ValueError, match="a curriculum with --tasks 2; it takes at least 3, one of each"
+        ValueError, match="--tasks is 2; a curriculum needs at least 3, one per level"
     ):
         curriculum().sequence(0, 2, 1)
 
@@ -179,16 +179,16 @@ def test_a_curriculum_and_a_mix_of_any_levels():
 
 
 @pytest.mark.parametrize(
-    ("levels", "complaint"),
+    ("levels", "message"),
     [
-        (("2",), "^levels 2; it takes two or more different ones"),
-        (("2", "2"), "^levels 2 2; it takes two or more different ones"),
-        ((), "^levels are none; it takes two or more"),
+        (("2",), "^levels is 2; give two or more different levels"),
+        (("2", "2"), "^levels is 2 2; give two or more different levels"),
+        ((), "^levels is empty; give two or more"),
         (("1", "4"), "unknown level '4'"),
     ],
 )
-def test_a_sequence_of_several_levels_has_several(levels, complaint):
-    with pytest.raises(ValueError, match=complaint):
+def test_a_sequence_of_several_levels_has_several(levels, message):
+    with pytest.raises(ValueError, match=message):
         MixedSettings(levels=levels)
 
 
@@ -237,9 +237,9 @@ def test_individual_rewards_come_with_individual_shaping(preset, tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"num_agents": 5}, "a kitchen seats 1 to 4 cooks"),
+        ({"num_agents": 5}, "a kitchen has 1 to 4 cooks"),
         ({"num_agents": 1, "roles": True}, "roles need a chef and a waiter"),
-        ({"num_agents": 1, "require_handoff": True}, "require_handoff needs somebody to hand to"),
+        ({"num_agents": 1, "require_handoff": True}, "require_handoff needs at least two cooks"),
         ({"slippery": 1.1}, "slippery is 1.1; it must be from 0 to 1"),
         ({"slip_chance": 2}, "slip_chance is 2; it must be from 0 to 1"),
         ({"sticky_actions": -1}, "sticky_actions is -1; it must be from 0 to 1"),

@@ -7,21 +7,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import struct
+from jax.flatten_util import ravel_pytree
 from support.parts import example, make_learner, make_trainer
 
-from brigade.core import LearnerState, Outputs
-from brigade.methods import memory
-from brigade.methods.agem import AGEM
-from brigade.methods.cbp import CBP, Units, wirings
+from brigade.core import Acting, LearnerState, Outputs
+from brigade.learners import IPPO, NetworkConfig, PPOConfig
+from brigade.methods import replay
+from brigade.methods.agem import AGEM, projected, projected_separately
+from brigade.methods.cbp import CBP, Units
 from brigade.methods.er import ER
 from brigade.methods.ewc import EWC, with_anchor
 from brigade.methods.ft import FineTuning
-from brigade.methods.importance import QuadraticPenalty, fisher, sensitivity
+from brigade.methods.importance import QuadraticPenalty, fisher, regularised, sensitivity
 from brigade.methods.l2 import L2
 from brigade.methods.mas import MAS
 from brigade.methods.online_ewc import OnlineEWC
 from brigade.methods.packnet import PackNet
 from brigade.methods.si import SI
+from brigade.nets import ActorCritic
+from brigade.train import DeviceSource, Players
 from brigade.train.trainer import stack_sequences
 
 KEY = jax.random.key(0)
@@ -46,6 +50,19 @@ def weights(tree):
     return np.asarray(tree["actor_trunk"]["kernel"])
 
 
+NETWORK = ActorCritic(num_actions=2)  # declares the groups of the parameters used here
+
+
+def start(method, params):
+    """The method's state before the first task."""
+    return method.start(Scales(), params, None)
+
+
+def held(method, params):
+    """The parameters that a method regularises."""
+    return regularised(params, NETWORK.groups(params), method.heads, method.critic)
+
+
 def state_at(params):
     return LearnerState(params, (), jnp.int32(0))
 
@@ -54,6 +71,9 @@ class Scales:
     """Logits are the two weights, and the value the critic's bias, times a number per sample."""
 
     policy = None
+
+    def groups(self, params):
+        return NETWORK.groups(params)
 
     def outputs(self, params, batch):
         logits = batch[:, None] * params["actor_trunk"]["kernel"] + params["actor_head"]["bias"]
@@ -77,7 +97,7 @@ def penalty_and_slope(method, mem, params):
 
 
 @pytest.mark.parametrize(
-    ("settings", "held"),
+    ("settings", "names"),
     [
         ({}, {"actor_trunk"}),
         ({"heads": True}, {"actor_trunk", "actor_head"}),
@@ -85,18 +105,19 @@ def penalty_and_slope(method, mem, params):
         ({"heads": True, "critic": True}, set(at(1.0, 2.0))),
     ],
 )
-def test_heads_and_critic_are_spared_unless_asked_for(settings, held):
-    assert set(L2(**settings).held(at(1.0, 2.0))) == held
+def test_heads_and_critic_are_spared_unless_asked_for(settings, names):
+    assert set(held(L2(**settings), at(1.0, 2.0))) == names
+    assert set(start(L2(**settings), at(1.0, 2.0)).anchor) == names
 
 
 def test_a_shared_trunk_and_unknown_names_are_held():
     params = {"trunk": 1, "torso": 2, "actor_head": 3, "critic_head": 4, "critic_core": 5}
-    assert set(EWC().held(params)) == {"trunk", "torso"}
+    assert set(held(EWC(), params)) == {"trunk", "torso"}
 
 
 def test_a_network_of_heads_alone_is_refused():
-    with pytest.raises(ValueError, match="nothing is left to hold"):
-        EWC().init({"actor_head": jnp.zeros(2)}, None)
+    with pytest.raises(ValueError, match="nothing is left to regularise"):
+        start(EWC(), {"actor_head": jnp.zeros(2)})
 
 
 # Fine-tuning
@@ -105,7 +126,7 @@ def test_a_network_of_heads_alone_is_refused():
 def test_fine_tuning_changes_nothing_by_hand():
     """loss = a^2 + 3 b at (2, 1): 7, slope (4, 3); the step is the optimiser's alone."""
     method, params = FineTuning(), at(2.0, 1.0)
-    mem = method.init(params, None)
+    mem = start(method, params)
 
     def base(params):
         a, b = params["actor_trunk"]["kernel"]
@@ -126,23 +147,23 @@ def test_fine_tuning_changes_nothing_by_hand():
 
 
 def test_the_penalty_of_l2_by_hand():
-    start, now = at(1.0, 2.0), at(4.0, 6.0, head=9.0, critic=9.0)
+    begun, now = at(1.0, 2.0), at(4.0, 6.0, head=9.0, critic=9.0)
     method = L2(coefficient=2.0, first_task=True)
-    penalty, slope = penalty_and_slope(method, method.init(start, None), now)
+    penalty, slope = penalty_and_slope(method, start(method, begun), now)
     # 1/2 * 2 / (2 parameters) * (3 * 3 + 4 * 4)
     assert penalty == 12.5
     assert weights(slope).tolist() == [3.0, 4.0]
     assert slope["actor_head"]["bias"] == slope["critic_trunk"]["bias"] == 0.0
     whole = L2(coefficient=2.0, first_task=True, per_parameter=False)
-    assert penalty_and_slope(whole, whole.init(start, None), now)[0] == 25.0
+    assert penalty_and_slope(whole, start(whole, begun), now)[0] == 25.0
 
 
 def test_l2_leaves_the_first_task_free():
-    start, now = at(1.0, 2.0), at(4.0, 6.0)
+    begun, now = at(1.0, 2.0), at(4.0, 6.0)
     method = L2(coefficient=2.0)
-    mem = method.init(start, None)
+    mem = start(method, begun)
     assert penalty_and_slope(method, mem, now)[0] == 0.0
-    assert penalty_and_slope(method, end(method, mem, now), start)[0] == 12.5
+    assert penalty_and_slope(method, end(method, mem, now), begun)[0] == 12.5
 
 
 # EWC
@@ -153,14 +174,14 @@ def test_fisher_information_by_hand():
     # Both actions have probability 1/2, so the slope of either log-probability is +-x/2:
     # the mean of its square over x = 1, 3 is (1/4 + 9/4) / 2.
     found = fisher(
-        Scales(), params, EWC().held(params), jnp.array([1.0, 3.0]), 2500, False, jax.random.key(3)
+        Scales(), params, held(EWC(), params), jnp.array([1.0, 3.0]), 2500, False, jax.random.key(3)
     )
     assert weights(found).tolist() == [1.25, 1.25]
 
 
 def test_fisher_information_uses_no_more_samples_than_asked_for():
     params = at(0.0, 0.0)
-    found = fisher(Scales(), params, EWC().held(params), jnp.array([2.0, 9.0]), 1, False, KEY)
+    found = fisher(Scales(), params, held(EWC(), params), jnp.array([2.0, 9.0]), 1, False, KEY)
     assert weights(found).tolist() == [1.0, 1.0]
 
 
@@ -179,11 +200,11 @@ class ScalesCounted(Scales):
 def test_moments_that_are_no_moves_have_no_importance():
     batch = Counted(jnp.array([1.0, 7.0, 3.0, 8.0]), jnp.array([1.0, 0.0, 1.0, 0.0]))
     params = at(0.0, 0.0)
-    held = EWC().held(params)
-    found = fisher(ScalesCounted(), params, held, batch, 2500, False, jax.random.key(3))
+    part = held(EWC(), params)
+    found = fisher(ScalesCounted(), params, part, batch, 2500, False, jax.random.key(3))
     assert weights(found).tolist() == [1.25, 1.25]  # as for 1 and 3 alone
     params = at(1.0, 0.0)
-    slopes = sensitivity(ScalesCounted(), params, held | params, batch, 2500, False, KEY)
+    slopes = sensitivity(ScalesCounted(), params, part | params, batch, 2500, False, KEY)
     assert_close(weights(slopes), [10.0, 0.0])  # 2 x^2, mean over 1 and 3
 
 
@@ -195,50 +216,122 @@ class InSequence(Scales):
         return Outputs(out.logits.reshape(*batch.shape, 2), out.value.reshape(batch.shape))
 
 
-def test_importance_of_sequences_is_per_moment():
-    params, moments = at(0.0, 0.0), jnp.tile(jnp.array([1.0, 3.0]), 4000)
-    held = EWC().held(params)
-    found = fisher(InSequence(), params, held, moments.reshape(400, 20), 8000, False, KEY)
-    assert_close(weights(found), 1.25, rtol=0.2)  # as above, from 400 sums of 20 random signs
-    one = fisher(InSequence(), params, held, jnp.array([[2.0], [9.0]]), 1, False, KEY)
+def test_importance_of_sequences_is_per_timestep():
+    params, timesteps = at(0.0, 0.0), jnp.tile(jnp.array([1.0, 3.0]), 4000)
+    part = held(EWC(), params)
+    found = fisher(InSequence(), params, part, timesteps.reshape(400, 20), 8000, False, KEY)
+    assert_close(weights(found), 1.25, rtol=0.05)  # as above, from 8000 random timesteps
+    one = fisher(InSequence(), params, part, jnp.array([[2.0], [9.0]]), 1, False, KEY)
     assert weights(one).tolist() == [1.0, 1.0]
-    # Twenty moments are one row: the others, nine times as large, are not looked at.
-    rows = jnp.stack([jnp.full(20, 1.0), jnp.full(20, 9.0)])
+    # A gradient's absolute value is taken per timestep, so that none cancels another: 2 |x| = 2.
+    rows = jnp.stack([jnp.tile(jnp.array([1.0, -1.0]), 10)] * 2)
     params = at(1.0, 0.0)
-    slopes = sensitivity(InSequence(), params, EWC().held(params), rows, 20, False, KEY)
-    assert_close(weights(slopes), [2.0, 0.0])
+
+    class Signed(InSequence):
+        def outputs(self, params, batch):
+            out = super().outputs(params, batch)
+            return Outputs(jnp.sqrt(2.0 + jnp.sign(batch)[..., None] * out.logits), None)
+
+    slopes = sensitivity(Signed(), params, held(EWC(), params), rows, 40, False, KEY)
+    assert_close(weights(slopes), [1.0, 1.0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_importance_is_a_property_of_the_task_and_not_of_the_samples(memory):
+    """Two estimates from other experience of the same size agree, with and without memory."""
+    env, sequence = example()
+    settings = IPPO(
+        PPOConfig(epochs=1, minibatches=1, sequence_length=5 if memory == "gru" else None),
+        NetworkConfig(hidden=(16,), memory=memory, memory_size=8),
+    )
+    learner = settings.build(env, num_tasks=3, updates_per_task=4)
+    source = DeviceSource(env, Players(learner.policy), 16, 20)
+    state = learner.init(KEY)
+
+    @jax.jit
+    def estimate(key):
+        start_key, play_key, prepare_key, method_key = jax.random.split(key, 4)
+        begun = source.start(start_key, sequence[0])
+        _, traj = source.next(begun, Acting(state.params), sequence[0], play_key)
+        _, data, index = learner.prepare(state, traj, prepare_key)
+        batch = learner.standalone(learner.take(data, index[0]))
+        part = regularised(state.params, learner.groups(state.params), heads=False, critic=False)
+        found = fisher(learner, state.params, part, batch, 640, False, method_key)
+        return ravel_pytree(found)[0]
+
+    one, other = (np.asarray(estimate(jax.random.key(seed))) for seed in (1, 2))
+    assert np.corrcoef(one, other)[0, 1] > 0.95
+
+
+def test_exploration_noise_is_never_regularised():
+    """With continuous actions a later task could not be explored."""
+    params = at(1.0, 2.0) | {"actor_log_deviation": jnp.zeros(2)}
+    everything = {"heads": True, "critic": True}
+    for method in (L2(**everything), EWC(**everything), SI(**everything), MAS(**everything)):
+        mem = start(method, params)
+        assert "actor_log_deviation" not in mem.anchor
+        moved = params | {"actor_log_deviation": jnp.ones(2)}
+        mem = end(method, mem, params)
+        assert not penalty_and_slope(method, mem, moved)[1]["actor_log_deviation"].any()
 
 
 class Rows(struct.PyTreeNode):
-    """Sequences of ten moments."""
+    """Sequences of ten timesteps."""
 
     x: jax.Array
-    moments = 10
+    timesteps = 10
 
 
-def test_a_memory_counts_moments_not_sequences():
+def test_a_replay_buffer_counts_timesteps_not_sequences():
     method = AGEM(memory_size=60, sample_size=25)
     mem = method.init(None, Rows(jnp.zeros((4, 10))))
     assert mem.size == 6
     seen = []
     mem = method.end_phase(mem, "train", None, None, None, KEY)[0]
-    method.remembered(mem, jnp.zeros(1), lambda p, b: (seen.append(b.x.shape) or p.sum(), {}), KEY)
-    assert seen[0] == (2, 10)
+
+    def loss(p, b):
+        seen.append(b.x.shape)
+        return p.sum(), {}
+
+    method.replay_gradient(mem, jnp.zeros(1), loss, KEY)
+    assert seen[0] == (3, 10)  # 25 samples are 3 sequences
+
+
+def test_agem_can_project_actor_and_critic_apart_by_hand():
+    """The buffer's gradient is (1, 0) for the actor and -10 for the critic."""
+    grads, reference = at(-2.0, 1.0, critic=5.0), at(1.0, 0.0, critic=-10.0)
+    # As one vector: g.r = -2 - 50, r.r = 101, and the critic decides what the actor loses.
+    together = projected(grads, reference)
+    assert_close(weights(together), [-2.0 + 52.0 / 101.0, 1.0])
+    apart = projected_separately(grads, reference, ("critic_trunk", "critic_head"))
+    assert_close(weights(apart), [0.0, 1.0])
+    assert apart["critic_trunk"]["bias"] == 0.0
+    assert apart.keys() == grads.keys()
+    # An actor that agrees with the buffer is left alone, whatever the critic does.
+    agrees = at(2.0, 1.0, critic=5.0)
+    assert_close(weights(projected_separately(agrees, reference, ("critic_trunk",))), [2.0, 1.0])
+
+
+def test_agem_asks_the_learner_which_parameters_are_the_critics():
+    batch = jnp.zeros((4, 2))
+    for separate, names in ((True, ("critic_trunk", "critic_head")), (False, ())):
+        method = AGEM(memory_size=8, separate_critic=separate)
+        assert method.start(Scales(), at(1.0, 2.0), batch).critic == names
 
 
 def test_the_critic_has_fisher_information_only_when_asked_for():
     params, batch = at(0.0, 0.0), jnp.full(4000, 2.0)
-    held = EWC(critic=True).held(params)
-    found = fisher(Scales(), params, held, batch, 4000, True, KEY)
+    part = held(EWC(critic=True), params)
+    found = fisher(Scales(), params, part, batch, 4000, True, KEY)
     # Noise of deviation 1 times the slope 2, squared: 4 on average.
     assert_close(found["critic_trunk"]["bias"], 4.0, rtol=0.1)
-    found = fisher(Scales(), params, held, batch, 4000, False, KEY)
+    found = fisher(Scales(), params, part, batch, 4000, False, KEY)
     assert found["critic_trunk"]["bias"] == 0.0
 
 
 def test_the_penalty_of_ewc_by_hand():
     method = EWC(coefficient=4.0)
-    mem = method.init(at(7.0, 7.0), None)
+    mem = start(method, at(7.0, 7.0))
     assert penalty_and_slope(method, mem, at(2.0, 4.0))[0] == 0.0  # no task has ended
     mem = end(method, mem, at(0.0, 0.0), [1.0, 3.0])
     penalty, slope = penalty_and_slope(method, mem, at(2.0, 4.0))
@@ -257,9 +350,9 @@ def test_ewc_is_exactly_the_sum_over_a_list_of_anchors():
     first = importances[0]["actor_trunk"]
     first["kernel"] = first["kernel"].at[1].set(0.0)
     method = EWC(coefficient=3.0)
-    mem = method.init(at(*rng.normal(size=6)), None)
+    mem = start(method, at(*rng.normal(size=6)))
     for anchor, importance in zip(anchors, importances, strict=True):
-        mem = with_anchor(mem, method.held(anchor), method.held(importance))
+        mem = with_anchor(mem, held(method, anchor), held(method, importance))
 
     def literal(params):
         ways = [
@@ -285,7 +378,7 @@ def test_ewc_is_exactly_the_sum_over_a_list_of_anchors():
 
 def test_online_ewc_fades_importance_and_keeps_the_latest_anchor():
     method = OnlineEWC(coefficient=4.0)
-    mem = end(method, method.init(at(7.0, 7.0), None), at(0.0, 0.0), [1.0, 3.0])
+    mem = end(method, start(method, at(7.0, 7.0)), at(0.0, 0.0), [1.0, 3.0])
     mem = end(method, mem, at(5.0, 5.0), [2.0])
     # 0.9 * 1.25 + 1
     assert_close(weights(mem.importance), 2.125)
@@ -297,7 +390,7 @@ def test_online_ewc_fades_importance_and_keeps_the_latest_anchor():
 
 def test_the_importance_of_mas_by_hand():
     method = MAS(coefficient=2.0)
-    mem = end(method, method.init(at(7.0, 7.0), None), at(1.0, 3.0), [1.0, 2.0])
+    mem = end(method, start(method, at(7.0, 7.0)), at(1.0, 3.0), [1.0, 2.0])
     # Slopes of x * x * (w0 * w0 + w1 * w1) are as 1 to 3; scaled to mean 1.
     assert_close(weights(mem.importance), [0.5, 1.5])
     mem = end(method, mem, at(-1.0, 1.0), [5.0])
@@ -310,13 +403,13 @@ def test_the_importance_of_mas_by_hand():
 
 def test_the_importance_of_mas_stays_finite_where_nothing_matters():
     method = MAS()
-    mem = end(method, method.init(at(1.0, 1.0), None), at(0.0, 0.0))
+    mem = end(method, start(method, at(1.0, 1.0)), at(0.0, 0.0))
     assert weights(mem.importance).tolist() == [0.0, 0.0]
 
 
 def test_chunks_of_samples_give_the_mean_over_all():
     params, batch = at(1.0, 3.0), jnp.linspace(0.0, 2.0, 120)  # 50 + 50 + 20
-    found = sensitivity(Scales(), params, MAS().held(params), batch, 2500, False, KEY)
+    found = sensitivity(Scales(), params, held(MAS(), params), batch, 2500, False, KEY)
     expected = 2 * np.mean(np.square(batch)) * np.array([1.0, 3.0])
     assert_close(weights(found), expected, rtol=1e-5)
 
@@ -326,7 +419,7 @@ def test_chunks_of_samples_give_the_mean_over_all():
 
 def test_synaptic_intelligence_by_hand():
     method = SI(coefficient=2.0, damping=0.1)
-    mem = method.init(at(1.0, 1.0), None)
+    mem = start(method, at(1.0, 1.0))
     mem, _ = method.after_update(mem, at(1.0, 1.0), at(0.0, 1.5), at(2.0, -1.0))
     assert_close(weights(mem.gain), [2.0, 0.5])
     mem, _ = method.after_update(mem, at(0.0, 1.5), at(0.0, 2.5), at(5.0, 1.0))
@@ -366,8 +459,8 @@ def remembered(mem):
 
 
 def after_tasks(size, counts, batch=5):
-    mem = memory.empty(labelled(0, batch), size)
-    add, finish = jax.jit(memory.add), jax.jit(memory.finish_task)
+    mem = replay.empty(labelled(0, batch), size)
+    add, finish = jax.jit(replay.add), jax.jit(replay.finish_task)
     for task, batches in enumerate(counts, 1):
         for number in range(batches):
             mem = add(mem, labelled(task, batch, batch * number))
@@ -375,7 +468,7 @@ def after_tasks(size, counts, batch=5):
     return mem
 
 
-def test_every_finished_task_has_an_equal_share_of_the_memory():
+def test_every_finished_task_has_an_equal_share_of_the_buffer():
     for tasks in range(1, 6):
         labels, places = remembered(after_tasks(60, [20] * tasks))
         assert labels.shape == (tasks, 60 // (tasks + 1))
@@ -402,7 +495,7 @@ def test_batches_larger_than_a_share_fill_it():
     assert places.max() < 12
 
 
-def test_the_memory_keeps_the_types_of_what_it_is_given():
+def test_the_buffer_keeps_the_types_of_its_samples():
     mem = AGEM(memory_size=7).init(None, labelled(0, 3))
     assert mem.samples["obs"].shape == (7, 2, 3)
     assert mem.samples["obs"].dtype == jnp.uint8
@@ -411,12 +504,12 @@ def test_the_memory_keeps_the_types_of_what_it_is_given():
     assert mem.samples["obs"][:4, 0, 0].tolist() == [200, 200, 200, 0]
 
 
-def test_a_draw_has_equally_many_samples_of_every_finished_task():
+def test_replay_samples_every_finished_task_equally():
     mem = after_tasks(60, [20, 20, 20])
-    mem = memory.add(mem, labelled(4, 5))  # the current task takes no part
-    drawn = jax.jit(memory.draw, static_argnums=1)(mem, 300, KEY)
-    assert np.bincount(np.asarray(drawn["obs"])[:, 0, 0]).tolist() == [0, 100, 100, 100]
-    assert len(set(drawn["place"].tolist())) > 20
+    mem = replay.add(mem, labelled(4, 5))  # the current task is not replayed
+    batch = jax.jit(replay.sample, static_argnums=1)(mem, 300, KEY)
+    assert np.bincount(np.asarray(batch["obs"])[:, 0, 0]).tolist() == [0, 100, 100, 100]
+    assert len(set(batch["place"].tolist())) > 20
 
 
 # A-GEM and ER
@@ -428,7 +521,7 @@ def linear_loss(params, batch):
 
 
 def rehearsed(method, slope):
-    """A memory in which every sample of the finished task has this slope."""
+    """A buffer in which every sample of the finished task has this gradient."""
     batch = jnp.tile(jnp.array(slope, jnp.float32), (4, 1))
     mem = method.observe(method.init(at(0.0, 0.0), batch), batch, KEY)
     return mem, end(method, mem, at(0.0, 0.0))
@@ -458,7 +551,7 @@ def test_agem_sees_all_parameters_as_one_vector():
     assert weights(edited).tolist() == [1.0, 0.0]  # -1 in the trunk, 5 in the head
 
 
-def test_agem_survives_a_memory_without_slope():
+def test_agem_survives_a_buffer_without_gradient():
     method = AGEM(memory_size=8, sample_size=4)
     _, finished = rehearsed(method, [0.0, 0.0])
     edited = method.edit_grads(finished, at(1.0, 2.0), at(0.0, 0.0), linear_loss, KEY)
@@ -491,7 +584,7 @@ def flat(params):
 
 def test_two_weights_are_packed_for_two_tasks_by_hand():
     method = PackNet(keep=0.5)
-    mem = method.init(layer([0.0, 0.0], 0.0), None)
+    mem = start(method, layer([0.0, 0.0], 0.0))
     ones, nine = layer([1.0, 1.0], 1.0, head=1.0), layer([9.0, 9.0], 9.0, head=9.0)
 
     def slopes_and_step(params):
@@ -533,7 +626,7 @@ def test_every_layer_keeps_its_share_of_the_free_weights():
     method = PackNet(keep=0.25)
     env, _ = example()
     state = make_learner(env).init(KEY)
-    mem = method.init(state.params, None)
+    mem = start(method, state.params)
     for task, share in ((1, 0.25), (2, 0.75 * 0.25), (3, 0.75**2 * 0.25)):
         mem, state = method.end_phase(mem, "train", state, None, None, KEY)
         for owner in jax.tree.leaves(mem.owner):
@@ -559,7 +652,7 @@ def learner_of(num_tasks):
 def test_left_to_itself_packnet_gives_equal_shares_of_the_tasks_left(weights, shares):
     method, learner = PackNet(), learner_of(len(shares))
     state = state_at(layer([float(n) for n in range(1, weights + 1)], 1.0))
-    mem = method.init(state.params, None)
+    mem = start(method, state.params)
     ends = {
         phase: jax.jit(lambda m, s, p=phase: method.end_phase(m, p, s, learner, None, KEY))
         for phase, _ in method.phases
@@ -576,7 +669,7 @@ def test_left_to_itself_packnet_gives_equal_shares_of_the_tasks_left(weights, sh
 
 def test_packnet_asks_for_its_share_where_the_number_of_tasks_is_unknown():
     learner, state = SimpleNamespace(policy=SimpleNamespace()), state_at(layer([1.0, 2.0], 1.0))
-    mem = PackNet().init(state.params, None)
+    mem = start(PackNet(), state.params)
     with pytest.raises(ValueError, match=r"^PackNet .* how many tasks .*; give keep, .*$"):
         PackNet().check(learner, 1)
     with pytest.raises(ValueError, match=r"^PackNet .* how many tasks .*; give keep, .*$"):
@@ -588,7 +681,7 @@ def test_packnet_asks_for_its_share_where_the_number_of_tasks_is_unknown():
 
 def test_packnet_refuses_a_network_without_kernels():
     with pytest.raises(ValueError, match="no kernel to divide in actor_trunk"):
-        PackNet().init(at(1.0, 2.0), None)
+        start(PackNet(), at(1.0, 2.0))
 
 
 def test_packnet_acts_on_a_finished_task_as_when_it_ended():
@@ -635,7 +728,7 @@ def two_units(incoming, outgoing, head_bias=0.0):
 def test_the_least_useful_of_two_units_is_born_again_by_hand():
     method = CBP(replacement_rate=0.5, maturity=1, decay=0.5)
     params, slopes = two_units([1.0, 3.0], [2.0, -3.0]), two_units([0.0, 0.0], [-3.0, 1.0])
-    mem = method.init(params, None)
+    mem = start(method, params)
     mem, same = method.after_update(mem, params, params, slopes)
     # Activity 3 and 1 over their mean 2, times the reach 2 and 3, half of it counts so far.
     assert mem.layers[0].utility.tolist() == [1.5, 0.75]
@@ -665,7 +758,7 @@ def test_a_young_unit_is_judged_by_a_fair_mean():
 def test_replacements_add_up_in_fractions():
     method = CBP(replacement_rate=0.2, maturity=0, decay=0.0)
     params = two_units([1.0, 3.0], [2.0, -3.0])
-    mem, births = method.init(params, None), []
+    mem, births = start(method, params), []
     update = jax.jit(method.after_update)
     for _ in range(10):  # 0.4 units per update
         mem, _ = update(mem, params, params, params)
@@ -678,7 +771,7 @@ def test_new_units_of_a_network_have_the_layers_first_scale():
     env, _ = example()
     params = make_learner(env).init(KEY).params
     method = CBP(replacement_rate=1.0, maturity=0)
-    mem = method.observe(method.init(params, None), None, jax.random.key(5))
+    mem = method.observe(start(method, params), None, jax.random.key(5))
     mem, after = jax.jit(method.after_update)(mem, params, params, params)
     for trunk, head in (("actor_trunk", "actor_head"), ("critic_trunk", "critic_head")):
         for name in ("Hidden_0", "Hidden_1"):
@@ -697,14 +790,17 @@ def test_new_units_of_a_network_have_the_layers_first_scale():
 def test_a_layer_that_feeds_a_recurrent_core_is_left_alone():
     params = two_units([1.0, 3.0], [2.0, -3.0])
     params["trunk"]["Hidden_1"] = params["trunk"]["Hidden_0"]
-    found = [wiring.layer for wiring in wirings(params)]
-    assert found == [("trunk", "Hidden_0"), ("trunk", "Hidden_1")]
-    assert [wiring.layer for wiring in wirings(params | {"core": {}})] == [("trunk", "Hidden_0")]
+
+    def layers(params):
+        return [layer.kernel[:2] for layer in NETWORK.groups(params).layers]
+
+    assert layers(params) == [("trunk", "Hidden_0"), ("trunk", "Hidden_1")]
+    assert layers(params | {"core": {}}) == [("trunk", "Hidden_0")]
 
 
 def test_continual_backprop_refuses_a_network_without_hidden_layers():
     with pytest.raises(ValueError, match="finds no fully connected layer"):
-        CBP().init(at(1.0, 2.0), None)
+        start(CBP(), at(1.0, 2.0))
 
 
 # Settings

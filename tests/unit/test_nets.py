@@ -9,7 +9,7 @@ import pytest
 from flax import linen as nn
 
 from brigade.nets import ActorCritic, ChangingInputs
-from brigade.nets.actor_critic import no_memory
+from brigade.nets.actor_critic import initial_carries
 from brigade.nets.encoders import exact_times
 from brigade.nets.memory import Memory, carry_size
 from brigade.nets.norm import (
@@ -170,8 +170,8 @@ def test_logits_and_values_are_not_rounded_to_bfloat16(knobs):
     low = ActorCritic(num_actions=6, hidden=(128,), dtype=jnp.bfloat16, **knobs)
     obs, task, one = OBS[:, 0], jnp.zeros(3, jnp.int32), jnp.ones(3, bool)
     if knobs:
-        arguments = (obs[None], task[None], one[None], no_memory(low, (3,)))
-        method, take = ActorCritic.remember, lambda out: out[0]
+        arguments = (obs[None], task[None], one[None], initial_carries(low, (3,)))
+        method, take = ActorCritic.over_sequence, lambda out: out[0]
     else:
         arguments, method, take = (obs, task), ActorCritic.__call__, lambda out: out
     params = low.init(jax.random.key(0), *arguments, method=method)

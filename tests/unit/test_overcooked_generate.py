@@ -138,6 +138,20 @@ def test_dense_levels_contain_kitchens_that_need_hand_offs() -> None:
     assert any(kitchen.missing(kitchen.regions[0]) for kitchen in surveys)
 
 
+def test_kitchens_of_different_levels_are_independent() -> None:
+    """The n-th kitchens of two levels are not drawn from the same numbers."""
+
+    def heights(level: str, apart: bool) -> np.ndarray:
+        kitchens = generate_sequence(level, 60, seed=0, levels_apart=apart)
+        return np.array([len(grid) for grid in kitchens], float)
+
+    def correlation(apart: bool) -> float:
+        return float(np.corrcoef(heights("1", apart), heights("2", apart))[0, 1])
+
+    assert abs(correlation(apart=True)) < 0.3
+    assert correlation(apart=False) > 0.5  # as it was before
+
+
 def test_sequences_of_different_seeds_share_no_kitchen() -> None:
     kitchens = [grid for seed in range(20) for grid in generate_sequence("1", 20, seed)]
     assert len(set(kitchens)) == 20 * 20

@@ -13,10 +13,10 @@ from support.twin import EVENT_NAMES, Kitchen
 from brigade.core import TaskSequence
 from brigade.envs.overcooked import EVENTS, LAYOUTS, Overcooked, describe, task_from_grid
 from brigade.envs.overcooked.conditions import (
-    draw_cook_time,
-    draw_pot_size,
-    draw_roles,
-    draw_slippery,
+    sample_cook_time,
+    sample_pot_size,
+    sample_roles,
+    sample_slippery,
 )
 from brigade.envs.overcooked.grid import survey
 from brigade.envs.overcooked.observe import in_sight, observe
@@ -41,8 +41,8 @@ def conditions(number, grid, num_agents):
     return {
         "pot_size": 1 + number % 5,
         "cook_time": 10 + number % 3,
-        "roles": draw_roles(grid, num_agents, rng) if servable else None,
-        "slippery": draw_slippery(grid, num_agents, 0.4, rng),
+        "roles": sample_roles(grid, num_agents, rng) if servable else None,
+        "slippery": sample_slippery(grid, num_agents, 0.4, rng),
     }
 
 
@@ -343,18 +343,18 @@ def test_roles_of_a_task_rest_while_the_setting_is_off():
 def test_roles_are_drawn_with_at_least_one_of_each_and_differ_from_task_to_task():
     grid = ("XXPXX", "O1.2X", "X3.4X", "XDXSX")
     for num_agents in (2, 3, 4):
-        drawn = {draw_roles(grid, num_agents, Random(n)) for n in range(200)}
+        drawn = {sample_roles(grid, num_agents, Random(n)) for n in range(200)}
         assert len(drawn) == 2**num_agents - 2
         assert {frozenset(roles) for roles in drawn} == {frozenset((CHEF, WAITER))}
 
 
 def test_roles_that_could_never_serve_are_not_drawn():
     # Onions and plates on the left, pots and serving on the right: neither role gets both over.
-    with pytest.raises(ValueError, match="no chefs and waiters among 2 cooks"):
-        draw_roles(FORCED, 2, Random(0))
+    with pytest.raises(ValueError, match="no assignment of chefs and waiters to 2 cooks"):
+        sample_roles(FORCED, 2, Random(0))
     # Onions left, plates and serving right, the pot between: seat 1 must be the chef.
     between = ("XXXXX", "O1P2S", "XXXDX", "XXXXX")
-    assert {draw_roles(between, 2, Random(n)) for n in range(20)} == {(CHEF, WAITER)}
+    assert {sample_roles(between, 2, Random(n)) for n in range(20)} == {(CHEF, WAITER)}
 
 
 # --- chance ---
@@ -433,10 +433,10 @@ def test_a_slip_takes_the_cook_along():
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_a_share_of_the_floor_is_slippery(share):
-    cells = draw_slippery(OPEN, 2, share, Random(0))
+    cells = sample_slippery(OPEN, 2, share, Random(0))
     assert len(cells) == len(set(cells)) == round(share * 25)
     assert all(OPEN[row][column] in ".12" for row, column in cells)
-    assert draw_slippery(OPEN, 2, 0.3, Random(0)) != draw_slippery(OPEN, 2, 0.3, Random(1))
+    assert sample_slippery(OPEN, 2, 0.3, Random(0)) != sample_slippery(OPEN, 2, 0.3, Random(1))
 
 
 def test_without_the_settings_a_game_does_not_depend_on_the_key():
@@ -493,8 +493,8 @@ def test_five_of_a_kind_fit_into_a_byte():
 
 
 def test_pots_and_times_are_drawn_from_the_whole_range():
-    assert {draw_pot_size(Random(n)) for n in range(200)} == set(range(1, 6))
-    assert {draw_cook_time(Random(n)) for n in range(1000)} == set(range(10, 31))
+    assert {sample_pot_size(Random(n)) for n in range(200)} == set(range(1, 6))
+    assert {sample_cook_time(Random(n)) for n in range(1000)} == set(range(10, 31))
 
 
 # --- starts ---
@@ -569,7 +569,7 @@ def test_the_promises_of_an_environment_hold(name):
         ({"view": (1, -1, 0)}, "view is .* such as"),
         ({"view": (1.5, 1, 0)}, "view is"),
         ({"reward": "mine"}, "reward is 'mine'; use one of shared, individual, sparse"),
-        ({"roles": True, "num_agents": 1}, "roles need a chef and a waiter; give num_agents of at"),
+        ({"roles": True, "num_agents": 1}, "roles need a chef and a waiter; give num_agents 2"),
         ({"sticky_actions": 1.5}, "sticky_actions is 1.5; it must be from 0 to 1"),
         ({"sticky_actions": float("nan")}, "sticky_actions is nan"),
         ({"slip_chance": -0.1}, "slip_chance is -0.1; it must be from 0 to 1"),
@@ -588,10 +588,10 @@ def test_impossible_settings_are_refused(wrong, message):
         ({"pot_size": 6}, "pot_size is 6; it must be from 1 to 5"),
         ({"cook_time": 0}, "cook_time is 0; it must be from 1 to 255"),
         ({"cook_time": 256}, "cook_time is 256"),
-        ({"roles": (1,)}, r"roles is \(1,\); give 2, each 0 \(any\), 1 \(chef\) or 2 \(waiter\)"),
+        ({"roles": (1,)}, r"roles is \(1,\); give 2 roles: 0 \(any\), 1 \(chef\) or 2 \(waiter\)"),
         ({"roles": (1, 3)}, "roles is"),
-        ({"slippery": [(0, 0)]}, "slippery: row 1, column 1 is no floor tile"),
-        ({"slippery": [(1, 9)]}, "slippery: row 2, column 10 is no floor tile"),
+        ({"slippery": [(0, 0)]}, "slippery: row 1, column 1 is not floor"),
+        ({"slippery": [(1, 9)]}, "slippery: row 2, column 10 is not floor"),
     ],
 )
 def test_impossible_conditions_are_refused(wrong, message):

@@ -102,5 +102,5 @@ def test_the_maximum_follows_the_horizon():
 
 
 def test_a_task_of_another_size_is_refused():
-    with pytest.raises(ValueError, match="give both the same"):
+    with pytest.raises(ValueError, match="the environment expects"):
         Overcooked(height=5, width=5).reset(jax.random.key(0), task_from_grid(CRAMPED))

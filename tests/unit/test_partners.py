@@ -12,7 +12,7 @@ import pytest
 from brigade.benchmarks.meal_partners import OURS, SCHEDULE, PartnerSettings, partners
 from brigade.cli import main
 from brigade.core import Acting, Cast, ContinualMethod, Group, Round
-from brigade.core.seating import company
+from brigade.core.seating import pairings
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.envs.overcooked.env import describe
 from brigade.envs.overcooked.rules import EVENTS
@@ -142,7 +142,7 @@ def games(env, task, habits, others, number):
     one = jax.tree.map(lambda x: x[None], () if others is None else others)
     cast = Cast((Group(partner),), (one,), ("partner",))
     evaluator = Evaluator(env, Players(Cook(), cast.groups, 1), ContinualMethod(), number)
-    people = jax.tree.map(lambda x: x[0], company(cast, [("partner",)], [(0,)], 2))
+    people = jax.tree.map(lambda x: x[0], pairings(cast, [("partner",)], [(0,)], 2))
     play = jax.jit(lambda h: evaluator.play(Acting(h, cast.params), Round(task, people), KEY))
     return jax.tree.map(lambda x: x[0, 0], play(habits))
 
@@ -238,10 +238,10 @@ def test_our_learned_partners_never_change():
         ({"partners": ("brdiv1", "human")}, "did you mean 'brdiv-1'"),
         ({"partners": ("human",), "population": "nowhere.safetensors"}, "there is no policy file"),
         ({"partners": ("brdiv-4",)}, "unknown partner 'brdiv-4'"),
-        ({"partners": ("human", "human")}, "name each once"),
-        ({"partners": ()}, "partners are none"),
+        ({"partners": ("human", "human")}, "name each partner once"),
+        ({"partners": ()}, "partners is empty"),
         ({"layout": "cramped"}, "did you mean 'cramped_room'"),
-        ({"layout": "coordination_ring"}, "no learned partners for coordination_ring"),
+        ({"layout": "coordination_ring"}, "no trained partners for coordination_ring"),
         ({"drops": 1.5}, "from 0 to 1"),
     ],
 )
@@ -252,7 +252,7 @@ def test_partners_that_do_not_fit_are_refused(settings, message):
 
 def test_more_tasks_than_partners_are_refused(capsys):
     assert main(["run", "meal/partners", "--tasks", "9"]) == 2
-    assert "--tasks 9, but 8 partners are named" in capsys.readouterr().err
+    assert "--tasks is 9, but there are 8 partners" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("memory", "method"), [("none", "er"), ("gru", "ewc")])
@@ -273,7 +273,7 @@ def test_a_learner_learns_with_partners(memory, method):
         }
     )
     parts = assemble(experiment)
-    cast, rounds = parts.table.cast, stack_sequences(parts.sequences[:1], parts.table.companies[:1])
+    cast, rounds = parts.table.cast, stack_sequences(parts.sequences[:1], parts.table.pairings[:1])
     state = parts.trainer.init([0], rounds, cast)
     for index in range(2):
         state = parts.trainer.begin_task(state, rounds, index)
@@ -287,7 +287,7 @@ def test_a_learner_learns_with_partners(memory, method):
         importance = jax.tree.leaves(state.memory.importance)
         assert max(float(jnp.abs(leaf).max()) for leaf in importance) > 0
     one, now = pick(state, 0), pick(pick(rounds, 0), 1)
-    acting = acting_with(parts.trainer, one.learner, cast, now.company, KEY)
+    acting = acting_with(parts.trainer, one.learner, cast, now.pairing, KEY)
     _, traj = jax.jit(parts.trainer.source.next)(one.source, acting, now.task, KEY)
     assert traj.action.shape == (40, 2, 1)
     assert np.asarray(traj.seat).tolist() == [[0], [0]]

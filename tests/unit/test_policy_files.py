@@ -131,18 +131,22 @@ def changed(path, change=None, arrays=None):
             {"actor_head/bias": np.zeros((2, 3), np.float32)},
             r"actor_head/bias is \(2, 3\), but",
         ),
-        ({}, {"actor_head/bias": None}, "actor_head/bias is no such array"),
-        ({}, {"more": np.zeros(2, np.float32)}, r"more is \(2,\), but the policy it names has no"),
+        ({}, {"actor_head/bias": None}, "actor_head/bias is missing, but"),
+        (
+            {},
+            {"more": np.zeros(2, np.float32)},
+            r"more is \(2,\), but its policy expects no such array",
+        ),
         ({}, {"actor_head/bias": np.full((2, 18), np.nan, np.float32)}, "not finite"),
         ({"format": 9}, {}, "has format 9; this Brigade reads 1"),
         ({"policy": "path/to/file.py:Evil"}, {}, "unknown policy 'path/to/file.py:Evil'"),
         ({"settings": {}}, {}, "is damaged: network"),
         ({"settings": {"network": {"hidden": [0]}, "obs_shape": [1], "task": 0}}, {}, "is damaged"),
         ({"members": []}, {}, "is damaged"),
-        ({"members": [{"name": "a"}, {"name": "a"}]}, {}, "need plain names, each its own"),
+        ({"members": [{"name": "a"}, {"name": "a"}]}, {}, "need unique, printable names"),
         ({"game": None}, {}, "is damaged"),
         ({}, {"actor_head/bias": np.full((2, 18), 1e300)}, "not finite"),
-        ({"members": [{"name": "a"}, {"name": "\x1b[2J"}]}, {}, "need plain names"),
+        ({"members": [{"name": "a"}, {"name": "\x1b[2J"}]}, {}, "need unique, printable names"),
         ({"origin": {"env": "x"}}, {}, "is damaged: origin.env"),
     ],
 )
@@ -157,13 +161,13 @@ def test_damaged_files_are_refused_in_one_line(change, arrays, message, tmp_path
 @pytest.mark.parametrize(
     ("where", "value", "message"),
     [
-        ("task", 7, "task is 7; it must be one of 3"),
+        ("task", 7, "task is 7; it must be from 0 to 2"),
         ("task", 0.5, "task is 0.5"),
         ("task", [1], "task is"),
         ("layer_norm", [1], "layer_norm is"),
         ("memory_size", "4", "memory_size is '4'"),
-        ("num_actions", 5, "does not fit"),
-        ("continuous", True, "does not fit"),
+        ("num_actions", 5, "does not match"),
+        ("continuous", True, "does not match"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_in_one_line(where, value, message, tmp_path):
@@ -303,7 +307,7 @@ def test_a_run_keeps_the_partners_it_uses(exported, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--out", "x.npz"], "policy files end in .safetensors"),
+        (["--out", "x.npz"], "--out is x.npz; it must end in .safetensors"),
         (["--out", "made.safetensors"], "exists already"),
         (["--out", "x.safetensors", "--task", "2"], "the run has 1 tasks; there is no task 2"),
         (["--out", "/dev/null/x.safetensors"], "choose another --out"),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import brigade
-from brigade.cli import chosen_generator, main
+from brigade.cli import main
+from brigade.cli.training import chosen_generator
 from brigade.core import Acting, Round, Seating
 from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
@@ -275,7 +276,7 @@ class Uneven(SelfPlay):
 
 def test_a_generator_that_seats_unevenly_is_refused():
     experiment = from_dict(SMALL | {"generator": "sp", "num_envs": 8})
-    with pytest.raises(UserError, match="each must have equally many seats"):
+    with pytest.raises(UserError, match="each must have the same number"):
         assemble(replace(experiment, generator=Uneven(members=8)))
 
 
@@ -286,7 +287,7 @@ def test_the_generator_of_a_config_file_holds(tmp_path, capsys):
     assert chosen_generator(["--config", str(file), "--generator=sp"]) == "sp"
     assert chosen_generator(["overcooked/layout"]) is None
     assert main(["population", "overcooked/layout", "--generator", "none"]) == 2
-    assert "one of brdiv, sp makes a population" in capsys.readouterr().err
+    assert "a population needs one of brdiv, sp" in capsys.readouterr().err
     words = ["plan", "--config", str(file), "--no-measure", "--preset", "laptop"]
     assert main(words) == 0
     assert from_dict(read_file(str(file))).generator == BRDiv()
@@ -299,9 +300,9 @@ def test_the_generator_of_a_config_file_holds(tmp_path, capsys):
         ({"generator": "brdiv", "generator_settings": {"members": 1}}, "members is 1"),
         ({"generator": "brdiv", "generator_settings": {"cross_play": -1.0}}, "cross_play is -1.0"),
         ({"generator": "brdiv", "num_envs": 10}, "it must be a multiple of 9"),
-        ({"generator": "sp", "method": "ewc"}, "a population is trained with ft"),
-        ({"generator": "sp", "learner": "mappo"}, "a population is trained with ippo"),
-        ({"generator": "sp", "partners": ["human"]}, "a population plays by itself"),
+        ({"generator": "sp", "method": "ewc"}, "a population needs --method ft"),
+        ({"generator": "sp", "learner": "mappo"}, "a population needs --learner ippo"),
+        ({"generator": "sp", "partners": ["human"]}, "a population trains without partners"),
         ({"generator": "brdiv", "network": {"memory": "gru"}}, "use no --network.memory"),
         ({"generator": "brdiv", "network": {"shared_trunk": True}}, "no shared_trunk"),
         (
@@ -317,7 +318,7 @@ def test_populations_that_do_not_fit_are_refused(settings, message):
 
 def test_rounds_are_plain_data():
     parts = assemble(from_dict(SMALL | {"generator": "sp", "num_envs": 8}))
-    assert isinstance(Round(parts.sequences[0].tasks, parts.table.companies[0]), Round)
+    assert isinstance(Round(parts.sequences[0].tasks, parts.table.pairings[0]), Round)
     assert parts.trainer.source.tables == 8
 
 

@@ -144,9 +144,9 @@ def test_partners_and_seats_are_axes_of_their_own(tmp_path):
     text = printed(run)
     assert "human: on seat 0 0.58 ± 0.89, on seat 1 0.29 ± 0.44" in text
     assert "static: on seat 0 0.12 ± 0.18" in text
-    assert "With whom, on which seat" in page_of(run, folder=tmp_path / "out")
+    assert "Scores by partner and seat" in page_of(run, folder=tmp_path / "out")
     wrong = named | {"partner_names": np.array(["human"])}
-    with pytest.raises(RunFolderError, match="score has 2 on its axis partner"):
+    with pytest.raises(RunFolderError, match="axis partner of score has length 2"):
         read_run(make_run(tmp_path / "wrong", **wrong))
 
 
@@ -162,24 +162,24 @@ def test_forward_transfer_needs_baselines(tmp_path):
     assert numbers.notes == []
 
 
-def test_a_curve_tells_how_far_tasks_are_ahead_of_learning_them_alone(tmp_path):
+def test_a_curve_shows_the_gain_over_the_single_task_baseline(tmp_path):
     # By seed; alone, task 1 goes from 0 to 0.5 and task 2 stays at 0.2. Read off at 0, 50, 100.
     alone = {
         "baseline_steps": np.array([0, 100]),
         "baseline_score": np.array([[[0.0, 0.5]] * 2, [[0.2, 0.2]] * 2]),
     }
     run = read_run(make_run(tmp_path / "run", **alone))
-    steps, gain = curves.ahead_of_learning_alone(run)
+    steps, gain = curves.gain_over_baseline(run)
     assert steps.tolist() == [0, 50, 100, 100, 100, 150, 200, 200]
     parted = np.isnan(gain).all(1)
     assert parted.tolist() == [False] * 3 + [True] + [False] * 3 + [True]
     first, second = [0, 0.25, 0.5, -0.2, 0.2, 0.6], [0, 0.15, 0.3, 0.0, 0.2, 0.42]
     np.testing.assert_allclose(gain[~parted].T, [first, second], atol=1e-6)
     page = write_report([run], tmp_path / "report").read_text()
-    assert "Ahead of learning alone" in page
+    assert "Forward transfer curve" in page
     without = read_run(make_run(tmp_path / "other"))
     page = write_report([without], tmp_path / "more").read_text()
-    assert "Ahead of learning alone" not in page
+    assert "Forward transfer curve" not in page
 
 
 def test_a_repeated_sequence_has_no_forward_transfer_but_plasticity(tmp_path):
@@ -196,8 +196,8 @@ def test_a_repeated_sequence_has_no_forward_transfer_but_plasticity(tmp_path):
     page = write_report([run], tmp_path / "report").read_text()
     assert "AUC-loss" in page
     assert "0.25" in page
-    assert "2 tasks learned 2 times" in page
-    assert "2 tasks learned 2 times, 200 steps" in printed(run)
+    assert "2 tasks trained 2 times" in page
+    assert "2 tasks trained 2 times, 200 steps" in printed(run)
     assert run.visits(1) == [(150.0, 200.0), (50.0, 100.0)]  # the last time first
 
 
@@ -363,7 +363,7 @@ def test_page_overlays_runs(tmp_path):
     longer = {"task_ends": np.array([100, 400])}  # another schedule: no common shading
     runs.append(make_run(tmp_path / "agem", config=CONFIG | {"method": "agem"}, **longer))
     text = page_of(*map(read_run, runs), folder=tmp_path / "out")
-    assert text.count("<svg") == 6  # one more: learning against keeping
+    assert text.count("<svg") == 6  # one more: stability and plasticity
     assert text.count('class="key"') == 6  # three runs in two legends
     for colour in ("var(--s0)", "var(--s1)", "var(--s2)"):
         assert colour in text
@@ -397,7 +397,7 @@ def test_the_plane_shows_what_is_kept_over_what_is_gained(tmp_path, monkeypatch)
         for gained, lost in ((-0.25, 0.125), (0.5, 0.75))
     ]
     named, points = painted(monkeypatch, runs)
-    assert named == ("transfer: area gained", "1 - forgetting")
+    assert named == ("area gained over baselines", "1 - forgetting")
     assert points == [(-0.25, 0.875), (0.5, 0.25)]
     named, points = painted(monkeypatch, [numbers, runs[1]])  # of one, transfer is not known
     assert named == ("score after own training", "1 - forgetting")
@@ -522,8 +522,8 @@ def test_broken_folder_is_one_clear_line(tmp_path, case):
 WRONG = {
     "score": (np.zeros((5, 2)), "score"),
     "returns": (np.zeros((5, 2, 1, 2, 1)), "returns"),
-    "steps": (np.array([0, 50, 50, 150, 200]), "rise"),
-    "task_ends": (np.array([0, 100]), "rise"),
+    "steps": (np.array([0, 50, 50, 150, 200]), "increasing"),
+    "task_ends": (np.array([0, 100]), "increasing"),
     "task_names": (np.array(["only one"]), "one name per task"),
     "seeds": (np.array(["a", "b"]), "numbers"),
 }
@@ -574,7 +574,7 @@ def test_a_run_that_tells_of_events_shows_how_seats_share_their_work(tmp_path):
     assert second[2].startswith("0.10")
     assert team[3].startswith("0.50")
     assert coordination.rows(quiet) == []
-    assert "Working together" in page_of(run, folder=tmp_path / "out")
+    assert "Coordination" in page_of(run, folder=tmp_path / "out")
 
 
 @pytest.mark.parametrize("wrong", ["events", "event_names", "horizon"])

@@ -21,7 +21,7 @@ from brigade.report.measures import of_tasks
 from brigade.report.read import RunData, read_run
 from brigade.report.summary import Estimate, estimate, find
 from brigade.reproduce import command
-from brigade.reproduce.jobs import Job, do_all, last_step
+from brigade.reproduce.jobs import Job, last_step, run_jobs
 from brigade.reproduce.meal import LEVELLED, METHODS, TARGETS, find_target
 from brigade.reproduce.table import Cell, save
 from brigade.reproduce.target import Figure, Row, Target
@@ -122,13 +122,13 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
 def test_runs_of_an_older_brigade_count_and_strange_code_is_not_run(tmp_path):
     experiment = from_dict({"benchmark": "meal/partners", "preset": "laptop"})
     config = experiment.as_dict()
-    assert command.is_of(config, experiment)
+    assert command.has_settings(config, experiment)
     del config["env"]["reward"]  # a setting it did not have yet
-    assert command.is_of(config, experiment)
-    assert not command.is_of(config | {"seeds": 7}, experiment)
+    assert command.has_settings(config, experiment)
+    assert not command.has_settings(config | {"seeds": 7}, experiment)
     strange = tmp_path / "strange.py"
     strange.write_text("raise SystemExit('ran')")
-    assert not command.is_of(config | {"method": f"{strange}:Method"}, experiment)
+    assert not command.has_settings(config | {"method": f"{strange}:Method"}, experiment)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_run_that_fails_is_named_when_the_others_are_done(tmp_path):
     failing = script(tmp_path / "bad", "import sys; sys.exit('brigade: the disk is full')")
     other = script(tmp_path / "good", f"open({str(tmp_path / 'done')!r}, 'w')")
     with pytest.raises(RunFolderError, match=r"^bad: the disk is full$"):
-        do_all([failing, other], at_once=1, flags=[], quiet=True)
+        run_jobs([failing, other], parallel=1, flags=[], quiet=True)
     assert (tmp_path / "done").exists()
 
 
@@ -251,7 +251,7 @@ time.sleep(60)
 
     threading.Thread(target=press).start()
     with pytest.raises(KeyboardInterrupt):
-        do_all([script(tmp_path / "run", waiting)], at_once=2, flags=[], quiet=True)
+        run_jobs([script(tmp_path / "run", waiting)], parallel=2, flags=[], quiet=True)
     assert saved.exists()
 
 

@@ -20,9 +20,9 @@ from brigade import registry
 from brigade.errors import UserError
 from brigade.report import read_run
 from brigade.runs import folder as folders
-from brigade.runs.config import MOST_UPDATES
+from brigade.runs.config import MAX_UPDATES
 from brigade.runs.folder import RunFolder, RunFolderError, write_atomically
-from brigade.runs.run import Keeper, heeding_ctrl_c, load, resume, run
+from brigade.runs.run import RunWriter, load, resume, run, until_ctrl_c
 from brigade.runs.sinks import Sinks
 from brigade.train import Position, Progress, Trainer
 
@@ -81,7 +81,7 @@ def test_the_config_runs_again_to_the_same_numbers(finished, tmp_path):
 
 def test_a_run_that_exists_is_not_overwritten(finished):
     before = (finished.path / "config.json").stat().st_mtime_ns
-    with pytest.raises(RunFolderError, match="exists already; take it up with 'brigade resume"):
+    with pytest.raises(RunFolderError, match="exists already; continue it with 'brigade resume"):
         run(SMALL, finished.path)
     assert (finished.path / "config.json").stat().st_mtime_ns == before
 
@@ -93,7 +93,7 @@ def test_two_processes_cannot_write_one_run(finished):
         resume(finished.path)
 
 
-def test_a_run_of_an_earlier_version_is_read_and_taken_up(tmp_path):
+def test_a_run_of_an_earlier_version_is_read_and_resumed(tmp_path):
     """Stopped before partners were data: it ends as that version would have ended it."""
     with tarfile.open(GOLDEN / "old_run.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
@@ -173,19 +173,19 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_used(finished, tmp_
         target = max((p for p in target.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
     damage(target, how)
     lines = []
-    resume(path, complain=lines.append)
+    resume(path, warn=lines.append)
     assert len(lines) == 1
     assert "is damaged" in lines[0]
     assert newest.name in lines[0]
     assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
 
 
-def test_with_no_sound_checkpoint_a_run_starts_over(finished, tmp_path):
+def test_with_no_valid_checkpoint_a_run_starts_over(finished, tmp_path):
     path = tmp_path / "run"
     stopped_run(path, 4)
     for manifest in path.rglob("manifest.json"):
         manifest.unlink()
-    resume(path, complain=lambda line: None)
+    resume(path, warn=lambda line: None)
     assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
 
 
@@ -203,7 +203,7 @@ def test_a_full_disk_leaves_a_run_that_resumes(finished, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         run(SMALL, path, checkpoint_minutes=0.0)
     monkeypatch.undo()
-    resume(path, complain=lambda line: None)
+    resume(path, warn=lambda line: None)
     assert (path / "returns.npz").read_bytes() == (finished.path / "returns.npz").read_bytes()
 
 
@@ -220,12 +220,12 @@ def test_a_full_disk_leaves_a_run_that_resumes(finished, tmp_path, monkeypatch):
 def test_a_log_is_cut_to_whole_lines_and_never_lengthened(tmp_path, size, kept):
     folder = RunFolder(tmp_path)
     folder.log_path.write_bytes(b"first\nsecond\nthi")
-    folder.cut_log(size)
+    folder.truncate_log(size)
     assert folder.log_path.read_bytes() == kept
 
 
 def test_a_log_that_is_gone_is_cut_to_nothing(tmp_path):
-    RunFolder(tmp_path).cut_log(7)
+    RunFolder(tmp_path).truncate_log(7)
     assert (tmp_path / "log.jsonl").read_bytes() == b""
 
 
@@ -281,17 +281,17 @@ class NothingRecorded:
 def save_at(folder, task, update):
     """A checkpoint of a run that stands there."""
     position = Position(task, update, {"weights": jnp.zeros(2)}, NothingRecorded())
-    Keeper(folder, 0.0, 0.0).save(position)
+    RunWriter(folder, 0.0, 0.0).save(position)
 
 
 def kept_positions(folder):
     """The tasks and updates of all checkpoints, newest first."""
-    metas = [path / "meta.json" for path in folder.sound_checkpoints(print)]
+    metas = [path / "meta.json" for path in folder.valid_checkpoints(print)]
     found = [json.loads(meta.read_text()) for meta in metas]
     return [(meta["task"], meta["update"]) for meta in found]
 
 
-@pytest.mark.parametrize("updates", [1_000_001, 2_000_000, MOST_UPDATES])
+@pytest.mark.parametrize("updates", [1_000_001, 2_000_000, MAX_UPDATES])
 def test_checkpoints_are_told_apart_after_any_number_of_updates(tmp_path, updates):
     folder = RunFolder(tmp_path)
     save_at(folder, 0, updates - 1)
@@ -413,7 +413,7 @@ def pressing_ctrl_c(times, seen):
                 signal.raise_signal(signal.SIGINT)
             yield number
 
-    for update in heeding_ctrl_c(updates()):
+    for update in until_ctrl_c(updates()):
         seen.append(update)
 
 
@@ -449,12 +449,12 @@ def test_a_run_stopped_within_an_update_keeps_its_last_checkpoint(tmp_path, monk
     assert (tmp_path / "run" / "returns.npz").exists()
 
 
-def test_a_loss_that_is_not_a_number_is_told_once(tmp_path, capsys):
+def test_a_loss_that_is_not_finite_is_reported_once(tmp_path, capsys):
     sinks = Sinks(tmp_path, quiet=True)
     fine = Progress(0, 1, 80, {"loss": np.array([1.0, 2.0])}, evaluated=True)
     broken = Progress(0, 2, 160, {"loss": np.array([1.0, np.nan])}, evaluated=True)
     for progress in (fine, broken, broken):
-        sinks._worry(progress)
-    told = capsys.readouterr().err
-    assert told.startswith("brigade: the loss is not a number at step 160;")
-    assert told.count("\n") == 1
+        sinks._check_loss(progress)
+    shown = capsys.readouterr().err
+    assert shown.startswith("brigade: the loss is not finite at step 160:")
+    assert shown.count("\n") == 1

@@ -11,8 +11,8 @@ import pytest
 from support.parts import make_learner
 from support.tell import TASK, Counts, Nowhere, Says, Tell
 
-from brigade.core import Acting, Cast, Company, ContinualMethod, Group, Round, Seating
-from brigade.core.seating import arrangements, company, spread
+from brigade.core import Acting, Cast, ContinualMethod, Group, Pairing, Round, Seating
+from brigade.core.seating import arrangements, evenly_sampled, pairings
 from brigade.envs.jaxnav import JaxNav
 from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
@@ -104,25 +104,25 @@ def test_grouping_by_member_and_back():
     np.testing.assert_array_equal(later[:, 1] - 100, later[:, 0])
 
 
-# --- who is drawn ---
+# --- sampled seatings ---
 
 
-def test_partners_are_spread_by_their_weights():
+def test_partners_are_sampled_evenly_by_their_weights():
     weights = jnp.array([1.0, 0.0, 2.0, 1.0])
-    drawn = Counter(np.asarray(spread(KEY, weights, 8)).tolist())
-    assert drawn == {0: 2, 2: 4, 3: 2}
+    sampled = Counter(np.asarray(evenly_sampled(KEY, weights, 8)).tolist())
+    assert sampled == {0: 2, 2: 4, 3: 2}
     # Fewer places than partners: in the long run as often as their weights say.
     keys = jax.random.split(KEY, 2000)
-    one = np.asarray(jax.vmap(lambda key: spread(key, weights, 1))(keys))
+    one = np.asarray(jax.vmap(lambda key: evenly_sampled(key, weights, 1))(keys))
     np.testing.assert_allclose(
         np.bincount(one.ravel(), minlength=4) / 2000, [0.25, 0, 0.5, 0.25], atol=0.04
     )
 
 
-def test_seats_are_drawn_for_every_table():
-    people = company(cast_for("abc"), [("a", "c")], arrangements(["random"], 3), 3)
+def test_seats_are_sampled_for_every_table():
+    people = pairings(cast_for("abc"), [("a", "c")], arrangements(["random"], 3), 3)
     one = jax.tree.map(lambda x: x[0], people)
-    seating = one.draw(KEY, 12, 3)
+    seating = one.sample(KEY, 12, 3)
     own = np.asarray(seating.own)
     assert own.sum(1).tolist() == [1] * 12
     assert own.sum(0).tolist() == [4, 4, 4]
@@ -132,11 +132,11 @@ def test_seats_are_drawn_for_every_table():
     assert np.asarray(people.evaluation.member)[0, 1, 0].tolist() == [0, 2, 2]
 
 
-def test_every_seat_is_drawn_even_where_there_is_one_table():
-    people = company(cast_for("a"), [("a",)], arrangements(["random"], 3), 3)
+def test_every_seat_is_sampled_even_with_one_table():
+    people = pairings(cast_for("a"), [("a",)], arrangements(["random"], 3), 3)
     one = jax.tree.map(lambda x: x[0], people)
     keys = jax.random.split(KEY, 300)
-    own = np.asarray(jax.vmap(lambda key: one.draw(key, 1, 3).own)(keys))
+    own = np.asarray(jax.vmap(lambda key: one.sample(key, 1, 3).own)(keys))
     np.testing.assert_allclose(own.mean((0, 1)), 1 / 3, atol=0.1)
 
 
@@ -199,7 +199,7 @@ def test_people_change_when_their_games_may_be_over():
 
 def test_evaluations_meet_everybody_on_every_seat():
     cast = cast_for("abc")
-    people = company(cast, [("a", "b", "c")] * 2, arrangements(["random"], 2), 2)
+    people = pairings(cast, [("a", "b", "c")] * 2, arrangements(["random"], 2), 2)
     evaluator = Evaluator(Tell(), Players(Says(), cast.groups, own_seats=1), ContinualMethod(), 2)
     rounds = Round(Nowhere(jnp.arange(2)), people)
     result = evaluator(jnp.int32(4), (), rounds, KEY, (jnp.array([0, 1, 2]),))
@@ -216,7 +216,7 @@ def test_consecutive_episodes_keep_the_learners_memory(with_partner):
     people = None
     if with_partner:
         cast = Cast(groups, (jnp.zeros(1, jnp.int32),), ("partner",))
-        people = jax.tree.map(lambda x: x[0], company(cast, [("partner",)], [(1,)], 2))
+        people = jax.tree.map(lambda x: x[0], pairings(cast, [("partner",)], [(1,)], 2))
     evaluator = Evaluator(Tell(), players, ContinualMethod(), 2, consecutive=3)
     acting = Acting(jnp.int32(0), (jnp.zeros(1, jnp.int32),) if with_partner else ())
     result = evaluator.play(acting, Round(TASK, people), KEY)
@@ -261,7 +261,7 @@ SMALL: dict[str, Any] = {
 def one_update(settings):
     """The parts, the state after an update and its metrics."""
     parts = assemble(from_dict(SMALL | settings))
-    rounds, cast = stack_sequences(parts.sequences, parts.table.companies), parts.table.cast
+    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
     state = parts.trainer.begin_task(parts.trainer.init([0], rounds, cast), rounds, 0)
     state, metrics = parts.trainer.step(state, rounds, 0, cast)
     return parts, state, metrics
@@ -315,11 +315,11 @@ def test_a_random_robot_moves_within_the_bounds():
 
 def test_partners_that_do_not_fit_the_game_are_refused():
     env = JaxNav()
-    with pytest.raises(UserError, match="partner human: cooks that plan need Overcooked"):
+    with pytest.raises(UserError, match="partner human: scripted cooks need Overcooked"):
         cast_of(["human"], env)
     with pytest.raises(UserError, match="need Overcooked with the full view"):
         cast_of(["plate"], Overcooked(view=(1, 1, 0)))
-    with pytest.raises(UserError, match="this game has no action that stays"):
+    with pytest.raises(UserError, match="this environment has no stay action"):
         cast_of(["static"], Tell())
 
 
@@ -362,17 +362,17 @@ def test_another_partner_of_the_same_shape_compiles_nothing(tmp_path):
         path.write_bytes(policies.as_bytes())
         assert load_policies(path).policy == made
         found, state, _ = one_update({"partners": [str(path)]})
-        rounds = stack_sequences(found.sequences, found.table.companies)
+        rounds = stack_sequences(found.sequences, found.table.pairings)
         evaluate(found.evaluator, state.learner.params, (), rounds, KEY[None], found.table.cast)
         counts.append((_step._cache_size(), evaluate._cache_size()))
     assert counts[0] == counts[1]
 
 
 def test_tables_are_as_many_as_may_differ():
-    one = company(cast_for("a"), [("a",)], [(0,)], 2)
+    one = pairings(cast_for("a"), [("a",)], [(0,)], 2)
     assert tables_for(48, [one]) == 1
-    assert tables_for(48, [company(cast_for("ab"), [("a", "b")], [(0,)], 2)]) == 48
-    assert tables_for(96, [company(cast_for("a"), [("a",)], [(0,), (1,)], 2)]) == 48
+    assert tables_for(48, [pairings(cast_for("ab"), [("a", "b")], [(0,)], 2)]) == 48
+    assert tables_for(96, [pairings(cast_for("a"), [("a",)], [(0,), (1,)], 2)]) == 48
     assert tables_for(96, []) == 1
 
 
@@ -382,13 +382,13 @@ def test_tables_are_as_many_as_may_differ():
         ({"partners": ["humn"]}, "did you mean 'human'"),
         ({"partners": ["human"], "seats": ["2"]}, "this game has seats 0 to 1"),
         ({"partners": ["human"], "seats": ["0", "1"]}, "no seat is left for the partners"),
-        ({"seats": ["1"]}, "--greedy-partners are for runs with partners"),
-        ({"greedy_partners": True}, "--greedy-partners are for runs with partners"),
+        ({"seats": ["1"]}, "--greedy-partners need partners; add --partners"),
+        ({"greedy_partners": True}, "--greedy-partners need partners; add --partners"),
         (
             {"partners": ["tests/support/tell.py:Nowhere"]},
             "partner tests/support/tell.py:Nowhere: ",
         ),
-        ({"benchmark": "meal/partners", "partners": ["human"]}, "has partners of its own"),
+        ({"benchmark": "meal/partners", "partners": ["human"]}, "has its own partners"),
         ({"partners": ["x.npz"]}, "unknown partner 'x.npz'"),
     ],
 )
@@ -463,8 +463,8 @@ def test_shaped_rewards_are_shared_with_the_whole_table():
 
 
 def test_a_company_is_plain_data():
-    people = company(cast_for("ab"), [("a",), ("b",)], [(0,)], 2)
-    assert isinstance(people, Company)
+    people = pairings(cast_for("ab"), [("a",), ("b",)], [(0,)], 2)
+    assert isinstance(people, Pairing)
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(people))
     with pytest.raises(ValueError, match="equally many partners"):
-        company(cast_for("ab"), [("a",), ("a", "b")], [(0,)], 2)
+        pairings(cast_for("ab"), [("a",), ("a", "b")], [(0,)], 2)

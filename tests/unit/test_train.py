@@ -11,12 +11,80 @@ import pytest
 from flax import struct
 from support.parts import EPISODES, NUM_ENVS, NUM_STEPS, example, make_learner, make_trainer
 
-from brigade.core import Acting, ContinualMethod, Round, TaskSequence, TimeStep, View
+from brigade.core import Acting, ContinualMethod, Environment, Round, TaskSequence, TimeStep, View
+from brigade.core.streams import AFTER_ROLLOUT, EVALUATION, SEATS
 from brigade.envs.overcooked import Overcooked, sequence_from_grids
 from brigade.envs.overcooked.generate import generate_sequence
+from brigade.learners import IPPO, NetworkConfig, PPOConfig
+from brigade.methods.ft import FineTuning
 from brigade.methods.packnet import PackNet
+from brigade.nets import memory as memory_module
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
+from brigade.train import collect as collect_module
+from brigade.train import update as update_module
+from brigade.train.seeds import over_seeds
 from brigade.train.trainer import _step, phase_ends, stack_sequences
+from brigade.train.update import update
+
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_unrolled_loops_compute_the_same(memory, monkeypatch):
+    """A GPU's programs have several steps of each loop in a row; a CPU's have one."""
+    env, sequence = example()
+    settings = IPPO(
+        PPOConfig(epochs=2, minibatches=3, shaping_steps=None),
+        NetworkConfig(hidden=(8,), memory=memory, memory_size=8),
+    )
+    learner = settings.build(env, num_tasks=3, updates_per_task=4)
+    source = DeviceSource(env, Players(learner.policy), 3, NUM_STEPS)
+
+    def one_update():
+        state = learner.init(jax.random.key(0))
+        begun = source.start(jax.random.key(1), sequence[0])
+        _, traj = source.next(begun, Acting(state.params), sequence[0], jax.random.key(2))
+        return update(learner, FineTuning(), state, (), traj, jax.random.key(3))[0].params
+
+    plain = jax.jit(one_update)()
+    for module in (collect_module, update_module, memory_module):
+        monkeypatch.setattr(module, "unroll", lambda steps: steps)
+    unrolled = jax.jit(lambda: one_update())()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), plain, unrolled)
+
+
+def test_batched_seeds_compute_what_each_does_alone(monkeypatch):
+    """An accelerator trains seeds in one batch, or in turn where a policy asks for that."""
+
+    def one_seed(shared, x, key):
+        return shared + jnp.tanh(x @ x.T) + jax.random.normal(key, (3, 3))
+
+    arguments = (jax.random.normal(jax.random.key(0), (4, 3, 3)), jax.random.split(KEY, 4))
+    alone = jnp.stack([one_seed(2.0, x, key) for x, key in zip(*arguments, strict=True)])
+
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for in_turn in (False, True):
+        found = over_seeds(one_seed, 2.0, *arguments, devices=1, in_turn=in_turn)
+        np.testing.assert_allclose(found, alone, atol=1e-6)
+    one = over_seeds(one_seed, 2.0, *(leaf[:1] for leaf in arguments), devices=1)
+    np.testing.assert_allclose(one, alone[:1], atol=1e-6)
+
+
+def test_seeds_of_a_cnn_are_trained_in_turn():
+    env, _ = example()
+    for encoder, in_turn in (("cnn", True), ("mlp", False)):
+        settings = IPPO(network=NetworkConfig(hidden=(8,), encoder=encoder))
+        learner = settings.build(env, num_tasks=3, updates_per_task=4)
+        trainer, _ = make_trainer(env, learner)
+        assert trainer.in_turn == in_turn
+
+
+def test_streams_of_random_numbers_do_not_meet():
+    """fold_in(key, n) is split(key)[n]: the number of a stream must be out of reach of splits."""
+    split = {tuple(jax.random.key_data(key).tolist()) for key in jax.random.split(KEY, 1000)}
+    for stream in (EVALUATION, SEATS, AFTER_ROLLOUT):
+        assert tuple(jax.random.key_data(jax.random.fold_in(KEY, stream)).tolist()) not in split
+    assert len({EVALUATION, SEATS, AFTER_ROLLOUT}) == 3
 
 
 class CountTask(struct.PyTreeNode):
@@ -24,7 +92,7 @@ class CountTask(struct.PyTreeNode):
 
 
 @dataclass(frozen=True)
-class Counter:
+class Counter(Environment):
     """Counts its steps; the observation is the count. Ends or is cut after `length`."""
 
     length: int
@@ -173,7 +241,7 @@ def test_the_record_has_its_axes(parts):
     assert arrays["axes"].tolist() == ["eval", "task", "partner", "seat", "seed", "episode"]
 
 
-def test_a_seed_runs_the_same_alone_and_in_company(parts):
+def test_a_seed_runs_the_same_alone_and_beside_others(parts):
     _, sequence, _, trainer, evaluator = parts
     together, _ = finish(trainer, [sequence] * 2, evaluator, seeds=[3, 4])
     alone, _ = finish(trainer, [sequence], evaluator, seeds=[4])

@@ -1,4 +1,4 @@
-"""Brigade's environments for code written for JaxMARL, PettingZoo or Gymnasium.
+"""Adapters: Brigade's environments with the interfaces of JaxMARL, PettingZoo and Gymnasium.
 
-Each module needs its own package and is imported on its own, so none of them is needed here.
+Each module needs its package and is imported separately, so Brigade itself needs none of them.
 """

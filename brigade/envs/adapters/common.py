@@ -1,4 +1,4 @@
-"""What the adapters share: tasks by number, spaces, one seat's part of an answer."""
+"""What the adapters share: tasks by index, spaces, and one seat's part of a timestep."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ Made = TypeVar("Made")
 
 
 class Tasks(Protocol):
-    """Tasks by number: a sequence, or a list of one."""
+    """Tasks by index: a sequence, or a list with one task."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Task: ...
 
 
 def missing_package(package: str) -> str:
-    """What to do when an adapter's package is not installed."""
+    """The error message if an adapter's package is not installed."""
     return f"this adapter needs {package}: pip install 'brigade-rl[{package}]'"
 
 
 def agent_names(num_agents: int) -> list[str]:
-    """The names JaxMARL gives to seats, and PettingZoo here."""
+    """The names of the seats, as in JaxMARL."""
     return [f"agent_{seat}" for seat in range(num_agents)]
 
 
 def as_tasks(task: Task | TaskSequence) -> Tasks:
-    """A lone task counts as task 0."""
+    """A sequence of tasks; a single task becomes task 0."""
     return task if isinstance(task, TaskSequence) else [task]
 
 
 def check_task_index(index: int, num_tasks: int) -> int:
-    """Refuse numbers no task has; indexing a JAX array would take the nearest instead."""
+    """Reject an index out of range; a JAX array would silently clamp it."""
     if not 0 <= index < num_tasks:
-        raise IndexError(f"there is no task {index}: use 0 to {num_tasks - 1}")
+        raise IndexError(f"there is no task {index}; use 0 to {num_tasks - 1}")
     return index
 
 
 def chosen_task(options: Mapping[str, Any] | None, tasks: Tasks, current: int) -> int:
-    """The number in `reset(options={"task": number})`, or the current one."""
+    """The task index in `reset(options={"task": index})`, or the current one."""
     return check_task_index((options or {}).get("task", current), len(tasks))
 
 
 def seat_observation(env: Environment, task: Task) -> jax.ShapeDtypeStruct:
-    """Shape and type of what one seat sees, without computing it."""
+    """Shape and type of one seat's observation, without computing it."""
     _, now = jax.eval_shape(lambda: env.reset(jax.random.key(0), task))
     return jax.ShapeDtypeStruct(now.view.obs.shape[1:], now.view.obs.dtype)
 
 
 def bounds(dtype: Any) -> tuple[float, float]:
-    """The least and the largest value of a type; environments promise no tighter ones."""
+    """The smallest and largest value of a type; environments declare no tighter bounds."""
     kind = np.dtype(dtype)
     if kind == np.bool_:
         return 0, 1
@@ -69,12 +69,12 @@ def bounds(dtype: Any) -> tuple[float, float]:
 
 
 def public(now: TimeStep) -> TimeStep:
-    """Without the privileged state, which need not travel to the host."""
+    """The timestep without the privileged state, which need not be copied to the host."""
     return now.replace(view=now.view.replace(state=None))
 
 
 def seat_info(now: TimeStep, seat: int) -> dict[str, Any]:
-    """One seat's part of a NumPy time step's info, and which actions it may take."""
+    """One seat's part of the info of a NumPy timestep, and its action mask."""
     seats = len(now.reward)
     info: dict[str, Any] = {"action_mask": np.array(now.view.avail[seat], np.int8)}
     for name, value in now.info.items():
@@ -85,7 +85,7 @@ def seat_info(now: TimeStep, seat: int) -> dict[str, Any]:
 
 
 def made_once(make: Callable[..., Made], *parts: Any) -> Made:
-    """`make(*parts)`, shared by equal parts, so that many copies of a game compile once."""
+    """`make(*parts)`, cached, so that many copies of an environment compile once."""
     try:
         hash(parts)
     except TypeError:  # a policy that holds arrays

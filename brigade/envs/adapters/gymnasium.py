@@ -1,4 +1,4 @@
-"""One seat of a Brigade environment as a Gymnasium environment, partners on the others."""
+"""One seat of a Brigade environment as a Gymnasium environment, with partners on the others."""
 
 from __future__ import annotations
 
@@ -38,34 +38,35 @@ class Table(struct.PyTreeNode):
     key: Key
     state: State
     now: TimeStep
-    carry: Carry  # the partners' memory
+    carry: Carry  # the partners' recurrent state
 
 
 def compiled(
     env: Environment, partners: Policy, seat: int, greedy: bool
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Begin a game, play a step of it with the agent's `own` action."""
+    """Compiled functions that start an episode and play a step with the agent's `own` action."""
 
-    def begin(key: Key, task: Task) -> tuple[Table, TimeStep]:
+    def start(key: Key, task: Task) -> tuple[Table, TimeStep]:
         key, reset_key = jax.random.split(key)
         state, now = env.reset(reset_key, task)
         return Table(key, state, now, partners.initial_carry((env.num_agents,))), public(now)
 
     def play(params: Params, table: Table, own: Array, task: Task) -> tuple[Table, TimeStep]:
         key, act_key, step_key = jax.random.split(table.key, 3)
-        # A policy chooses for every seat it is shown; the agent's own is then put in its place.
+        # The partners' policy acts for every seat; the agent's action then replaces one.
         joint, carry, _ = partners.act(params, table.carry, table.now.view, act_key, greedy)
         state, now = env.step(step_key, table.state, joint.at[seat].set(own), task)
         return Table(key, state, now, carry), public(now)
 
-    return jax.jit(begin), jax.jit(play)
+    return jax.jit(start), jax.jit(play)
 
 
 class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
-    """The agent has one seat, a policy all others; `reset(options={"task": number})` changes task.
+    """The agent plays one seat and `partners` all others.
 
-    Without `partner_params` the policy is asked for fresh ones: right for a script, and an
-    untrained partner otherwise. `render` draws a picture of (state, task).
+    `reset(options={"task": index})` changes the task. Without `partner_params`, `partners` gets
+    initial parameters: right for a script, otherwise an untrained policy. `render` draws (state,
+    task).
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         render: Render | None = None,
     ) -> None:
         if not 0 <= seat < env.num_agents:
-            raise ValueError(f"there is no seat {seat}: use 0 to {env.num_agents - 1}")
+            raise ValueError(f"there is no seat {seat}; use 0 to {env.num_agents - 1}")
         self.metadata = {
             "render_modes": ["rgb_array"] if render else [],
             "render_fps": RENDER_FPS,
@@ -95,7 +96,7 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._params = partner_params
         self._table: Table | None = None
         self._over = True
-        self._begin, self._play = made_once(compiled, env, partners, seat, greedy_partners)
+        self._start, self._play = made_once(compiled, env, partners, seat, greedy_partners)
         seen = seat_observation(env, self._task)
         low, high = bounds(seen.dtype)
         self.observation_space = spaces.Box(low, high, seen.shape, seen.dtype)
@@ -104,21 +105,21 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """A fresh game, and partners who remember nothing."""
+        """Start a new episode; the partners' recurrent state is reset."""
         super().reset(seed=seed)
         self._index = chosen_task(options, self._tasks, self._index)
         self._task = self._tasks[self._index]
         key = jax.random.key(int(self.np_random.integers(2**31)))
-        self._table, now = self._begin(key, self._task)
+        self._table, now = self._start(key, self._task)
         self._over = False
         return self._seen(jax.device_get(now))
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Play `action`, while the partners choose theirs from what they see."""
+        """Play `action`; the partners act on their own observations."""
         if self._over:
-            raise RuntimeError("no game is being played: call reset()")
+            raise RuntimeError("no episode is running; call reset()")
         if not self.action_space.contains(action):
-            raise ValueError(f"action {action!r}: use 0 to {self._env.num_actions - 1}")
+            raise ValueError(f"action is {action!r}; use 0 to {self._env.num_actions - 1}")
         own = jnp.int32(action)
         self._table, now = self._play(self._params, self._table, own, self._task)
         step = jax.device_get(now)
@@ -128,11 +129,11 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         return obs, float(step.reward[self.seat]), terminated, truncated, info
 
     def render(self) -> Any:
-        """A picture of the game, if there is someone who can draw it."""
+        """A picture of the current state; None without `render`."""
         if self._picture is None or self._table is None:
             return None
         return self._picture(self._table.state, self._task)
 
     def _seen(self, now: TimeStep) -> tuple[np.ndarray, dict[str, Any]]:
-        # A copy, since arrays that come from JAX cannot be written to.
+        # A copy, since arrays from JAX are read-only.
         return np.array(now.view.obs[self.seat]), seat_info(now, self.seat)

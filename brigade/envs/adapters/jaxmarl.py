@@ -25,19 +25,19 @@ Transition = tuple[PerAgent, "JaxMARLState", PerAgent, PerAgent, dict[str, PerAg
 
 
 class JaxMARLState(struct.PyTreeNode):
-    """A game in progress. It names its task, so that steps and auto-resets stay with it."""
+    """The state of an episode, with its task, so that steps and auto-resets keep the task."""
 
     game: Any
-    view: View  # what the seats see now, without the privileged state
+    view: View  # what the seats observe now, without the privileged state
     task: Array  # int32
     step: Array  # int32
     done: Array  # bool
 
 
 class JaxMARLEnv:
-    """Dictionaries keyed by agent, auto-reset, one `done` for game over and time limit.
+    """Dictionaries keyed by agent, auto-reset, one `done` for termination and truncation.
 
-    `task` is the number of the task `reset` plays. Hashed by identity, as JaxMARL's own.
+    `task` is the index of the task that `reset` plays. Hashed by identity, like JaxMARL's own.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class JaxMARLEnv:
 
     @property
     def name(self) -> str:
-        """The game's name; JaxMARL's wrappers look for a few of their own in it."""
+        """The environment's name; JaxMARL's wrappers treat some names of its own specially."""
         return type(self.env).__name__
 
     @property
@@ -63,7 +63,7 @@ class JaxMARLEnv:
         return {"agent": self.agents}
 
     def reset(self, key: Key, task: Array | int | None = None) -> tuple[PerAgent, JaxMARLState]:
-        """A fresh game of the environment's task, or of another, whose number may be traced."""
+        """Start an episode of the default task, or of another, whose index may be traced."""
         index = self.task if task is None else task
         if isinstance(index, int):
             check_task_index(index, self._num_tasks)
@@ -83,7 +83,7 @@ class JaxMARLEnv:
         actions: PerAgent,
         reset_state: JaxMARLState | None = None,
     ) -> Transition:
-        """Play, and put a fresh game (or `reset_state`) where this one ended."""
+        """Play one step; an episode that ended is replaced by a new one, or by `reset_state`."""
         step_key, reset_key = jax.random.split(key)
         _, after, rewards, dones, infos = self.step_env(step_key, state, actions)
         fresh = self.reset(reset_key, state.task)[1] if reset_state is None else reset_state
@@ -92,25 +92,25 @@ class JaxMARLEnv:
 
     @partial(jax.jit, static_argnums=0)
     def step_env(self, key: Key, state: JaxMARLState, actions: PerAgent) -> Transition:
-        """Play without resetting."""
+        """Play one step without auto-reset."""
         joint = jnp.stack([jnp.asarray(actions[agent], jnp.int32) for agent in self.agents])
         game, now = self.env.step(key, state.game, joint, self._task(state.task))
         after = _state(game, now, state.task, state.step + 1)
         dones = dict.fromkeys([*self.agents, "__all__"], after.done)
-        # Training loops reshape every info to one number per agent, so there is nothing else here.
+        # Training loops reshape every info to one number per agent, so only this one is passed on.
         shaped = now.info.get("shaped_reward", jnp.zeros_like(now.reward))
         infos = {"shaped_reward": self._by_agent(shaped)}
         return self.get_obs(after), after, self._by_agent(now.reward), dones, infos
 
     def get_obs(self, state: JaxMARLState) -> PerAgent:
-        """What each agent sees."""
+        """The observation of each agent."""
         return self._by_agent(state.view.obs)
 
     def get_avail_actions(self, state: JaxMARLState) -> PerAgent:
-        """Which actions each agent may take."""
+        """The available actions of each agent."""
         return self._by_agent(state.view.avail)
 
-    # JaxMARL's Hanabi and its wrapper for Q-learning call the same thing so.
+    # The name in JaxMARL's Hanabi and in its wrapper for Q-learning.
     get_legal_moves = get_avail_actions
 
     @cached_property
@@ -126,11 +126,11 @@ class JaxMARLEnv:
         return {agent: _spaces().Discrete(self.env.num_actions) for agent in self.agents}
 
     def observation_space(self, agent: str) -> Any:
-        """What `agent` may see."""
+        """The observation space of `agent`."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """What `agent` may do."""
+        """The action space of `agent`."""
         return self.action_spaces[agent]
 
     def _task(self, index: Array) -> Task:
@@ -148,14 +148,14 @@ def _stacked(task: Task | TaskSequence) -> Task:
 
 
 def _state(game: Any, now: TimeStep, task: Array, step: Array) -> JaxMARLState:
-    # The state is in `game` already.
+    # `game` already holds the privileged state.
     return JaxMARLState(
         game, now.view.replace(state=None), task, step, now.terminated | now.truncated
     )
 
 
 def _spaces() -> Any:
-    """JaxMARL's spaces: the only part of it needed, and only by who asks for a space."""
+    """JaxMARL's spaces, the only part of it that is needed, imported on demand."""
     try:
         from jaxmarl.environments import spaces
     except ImportError as error:

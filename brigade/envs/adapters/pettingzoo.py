@@ -38,9 +38,9 @@ Transition = tuple[PerAgent[np.ndarray], PerAgent[float], PerAgent[bool], PerAge
 
 
 def compiled(env: Environment) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Begin a game, play a step; both hand the random stream on."""
+    """Compiled functions that start an episode and play a step; both return a new key."""
 
-    def begin(key: Key, task: Task) -> tuple[Key, State, TimeStep]:
+    def start(key: Key, task: Task) -> tuple[Key, State, TimeStep]:
         key, reset_key = jax.random.split(key)
         state, now = env.reset(reset_key, task)
         return key, state, public(now)
@@ -50,13 +50,14 @@ def compiled(env: Environment) -> tuple[Callable[..., Any], Callable[..., Any]]:
         state, now = env.step(step_key, state, action, task)
         return key, state, public(now)
 
-    return jax.jit(begin), jax.jit(play)
+    return jax.jit(start), jax.jit(play)
 
 
 class ParallelEnv(pettingzoo.ParallelEnv):
-    """NumPy in and out, one game at a time; `reset(options={"task": number})` changes the task.
+    """NumPy in and out, one episode at a time.
 
-    `render` draws a picture of (state, task), for instance `brigade.envs.overcooked.render`.
+    `reset(options={"task": index})` changes the task. `render` draws (state, task), for example
+    `brigade.envs.overcooked.render`.
     """
 
     def __init__(
@@ -74,12 +75,12 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         }
         self.render_mode = "rgb_array" if render else None
         self.possible_agents = agent_names(env.num_agents)
-        self.agents: list[str] = []  # nobody plays before the first reset
+        self.agents: list[str] = []  # no agents before the first reset
         self._env, self._tasks, self._index = env, as_tasks(task), 0
         self._task = self._tasks[0]
         self._key, self._picture = jax.random.key(seed), render
         self._state: State = None
-        self._begin, self._play = made_once(compiled, env)
+        self._start, self._play = made_once(compiled, env)
         seen = seat_observation(env, self._task)
         low, high = bounds(seen.dtype)
         self.observation_spaces = {
@@ -90,27 +91,27 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         }
 
     def observation_space(self, agent: str) -> spaces.Box:
-        """What `agent` may see."""
+        """The observation space of `agent`."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        """What `agent` may do."""
+        """The action space of `agent`."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[PerAgent[np.ndarray], Infos]:
-        """A fresh game. Without a seed, the random stream goes on."""
+        """Start a new episode. Without a seed, the random stream continues."""
         self._index = chosen_task(options, self._tasks, self._index)
         self._task = self._tasks[self._index]
         key = self._key if seed is None else jax.random.key(seed)
-        self._key, self._state, now = self._begin(key, self._task)
+        self._key, self._state, now = self._start(key, self._task)
         self.agents = list(self.possible_agents)
         step = jax.device_get(now)
         return self._observations(step), self._infos(step)
 
     def step(self, actions: Mapping[str, int]) -> Transition:
-        """Play one action of every agent."""
+        """Play one action per agent."""
         joint = jnp.asarray(self._joint_action(actions), jnp.int32)
         self._key, self._state, now = self._play(self._key, self._state, joint, self._task)
         step = jax.device_get(now)
@@ -126,24 +127,24 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         )
 
     def render(self) -> np.ndarray | None:
-        """A picture of the game, if there is someone who can draw it."""
+        """A picture of the current state; None without `render`."""
         if self._picture is None or self._state is None:
             return None
         return self._picture(self._state, self._task)
 
     def _joint_action(self, actions: Mapping[str, int]) -> list[int]:
         if not self.agents:
-            raise RuntimeError("no game is being played: call reset()")
+            raise RuntimeError("no episode is running; call reset()")
         for agent in self.agents:
             if agent not in actions or not self.action_spaces[agent].contains(actions[agent]):
                 raise ValueError(
-                    f"{agent} plays {actions.get(agent)!r}; "
-                    f"give every agent an action from 0 to {self._env.num_actions - 1}"
+                    f"the action of {agent} is {actions.get(agent)!r}; "
+                    f"give every agent one from 0 to {self._env.num_actions - 1}"
                 )
         return [int(actions[agent]) for agent in self.agents]
 
     def _observations(self, now: TimeStep) -> PerAgent[np.ndarray]:
-        # Copies, since arrays that come from JAX cannot be written to.
+        # Copies, since arrays from JAX are read-only.
         return {agent: np.array(now.view.obs[s]) for s, agent in enumerate(self.possible_agents)}
 
     def _infos(self, now: TimeStep) -> Infos:

@@ -1,4 +1,4 @@
-"""JaxNav as an environment: the rules behind the protocol."""
+"""JaxNav as an environment: its rules behind Brigade's protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from brigade.core import Array, Key, TaskSequence, TimeStep, View
+from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
 from brigade.core.checks import at_least
 from brigade.envs.jaxnav import rules
 from brigade.envs.jaxnav.lidar import lidar
@@ -24,12 +24,12 @@ from brigade.envs.jaxnav.rules import (
     State,
 )
 
-OTHER_INPUTS = 5  # beside the lidar: two speeds, goal distance and angle, the reward mix
+OTHER_INPUTS = 5  # besides the lidar: two speeds, goal distance and angle, the reward mix
 
 
 @dataclass(frozen=True)
-class JaxNav:
-    """Robots on a map of `height` x `width` cells; which map it is, the task says."""
+class JaxNav(Environment):
+    """Robots on a map of `height` x `width` cells; the task is the map."""
 
     num_agents: int = 2
     height: int = 7
@@ -39,11 +39,11 @@ class JaxNav:
     robot: Robot = STANDARD_ROBOT
     rewards: Rewards = STANDARD_REWARDS
 
-    events = EVENTS  # what `info["events"]` [seats, kinds] tells of
+    events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_agents <= 4:
-            raise ValueError(f"num_agents is {self.num_agents}; a map is for 1 to 4 robots")
+            raise ValueError(f"num_agents is {self.num_agents}; a map has 1 to 4 robots")
         if self.actions not in ("discrete", "continuous"):
             raise ValueError(f"actions is {self.actions!r}; use 'discrete' or 'continuous'")
         at_least("horizon", self.horizon, 1)
@@ -51,26 +51,26 @@ class JaxNav:
 
     @property
     def continuous(self) -> bool:
-        """Whether actions are [seats, num_actions] numbers from -1 to 1."""
+        """Whether actions are [seats, num_actions] floats from -1 to 1."""
         return self.actions == "continuous"
 
     @property
     def stay_action(self) -> int | tuple[float, ...]:
-        """Wants neither to drive nor to turn."""
+        """The action that neither drives nor turns."""
         return (-1.0, 0.0) if self.continuous else ACTIONS.index((0.0, 0.0))
 
     @property
     def num_actions(self) -> int:
-        """Discrete actions, or components of a continuous one."""
+        """The number of discrete actions, or of components of a continuous one."""
         return 2 if self.continuous else len(ACTIONS)
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
-        """One number per beam, and five more."""
+        """One entry per lidar beam, and five more."""
         return (self.robot.beams + OTHER_INPUTS,)
 
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
-        """Everyone stands at their start in a situation drawn from the task's; no chance later."""
+        """Sample one of the task's situations (starts and goals); steps are deterministic."""
         self._check_fit(task)
         state = rules.start(task, jax.random.randint(key, (), 0, task.start.shape[0]))
         shape = (self.num_agents, 2) if self.continuous else (self.num_agents,)
@@ -96,8 +96,8 @@ class JaxNav:
         wanted = (self.height, self.width, self.num_agents)
         if (*task.walls.shape, task.start.shape[1]) != wanted:
             raise ValueError(
-                f"the task is a map of {task.walls.shape} cells for {task.start.shape[1]}, the "
-                f"environment one of {wanted[:2]} for {wanted[2]}; give both the same"
+                f"the task has {task.walls.shape} cells and {task.start.shape[1]} robots; the "
+                f"environment expects {wanted[:2]} cells and {wanted[2]} robots"
             )
 
     def _lidar(self, state: State, task: Task) -> Array:
@@ -107,7 +107,7 @@ class JaxNav:
         )
 
     def _observe(self, state: State, seen: Array) -> Array:
-        """[seats, beams + 5] f32, every entry of the order of 1."""
+        """[seats, beams + 5] f32, scaled so that entries are of order 1."""
         robot = self.robot
         to_goal = state.goal - state.place
         distance = jnp.minimum(rules.distances(state.place, state.goal), robot.lidar_range)
@@ -142,13 +142,13 @@ class JaxNav:
         return TimeStep(view, reward, over, ~over & (state.time >= self.horizon), info)
 
     def picture(self, task: Task) -> np.ndarray:
-        """RGB of a map with everyone at their start, in its first situation."""
+        """RGB picture of a map with the robots at the starts of its first situation."""
         from brigade.envs.jaxnav.render import render
 
         return render(rules.start(task), task, self.robot)
 
     def frames(self, states: State, task: Task) -> list[np.ndarray]:
-        """RGB pictures of a game, `states` with leaves [moments, ...]."""
+        """RGB pictures of an episode; `states` has leaves [timesteps, ...]."""
         from brigade.envs.jaxnav.render import render_states
 
         return render_states(states, task, self.robot)

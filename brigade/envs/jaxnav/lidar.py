@@ -1,8 +1,9 @@
 """Lidar: exact distances along beams, to walls and to other robots.
 
-A beam enters every cell through a grid line. All crossings of a beam with all lines are worked out
-at once, the cell entered is looked up in a row or column kept as the bits of one number, and the
-nearest crossing into a wall counts. That is arithmetic only: no gather, no loop on the device.
+A beam enters every cell through a grid line. All crossings of a beam with all grid lines are
+computed at once; the cell entered is looked up in a row or column stored as the bits of an integer,
+and the nearest crossing into a wall is the distance. This is arithmetic only: no gather and no loop
+on the device.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ import numpy as np
 
 from brigade.core import Array
 
-PARALLEL = 1e-9  # a beam is never exactly parallel to a line, so that no division is by zero
+PARALLEL = 1e-9  # the smallest slope of a beam to a grid line, to avoid division by zero
 
 
 def lidar(
     place: Array, heading: Array, walls: Array, radius: float, beams: int, far: float
 ) -> Array:
-    """[robots, beams]: distances from the robots' centres, at most `far`."""
+    """[robots, beams]: distances from the centres of the robots, at most `far`."""
     dx, dy = directions(heading, beams)
     to_walls = wall_distances(place, dx, dy, walls)
     return jnp.minimum(jnp.minimum(to_walls, disc_distances(place, dx, dy, radius)), far)
 
 
 def directions(heading: Array, beams: int) -> tuple[Array, Array]:
-    """Unit vectors [robots, beams]: a full turn from straight behind, against the clock."""
+    """Unit vectors [robots, beams]: a full turn counterclockwise, from straight behind."""
     angle = np.linspace(-np.pi, np.pi, beams)
     cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
     ahead, aside = jnp.cos(heading)[:, None], jnp.sin(heading)[:, None]
@@ -33,7 +34,7 @@ def directions(heading: Array, beams: int) -> tuple[Array, Array]:
 
 
 def wall_distances(place: Array, dx: Array, dy: Array, walls: Array) -> Array:
-    """[robots, beams]: to the first wall; the rim is wall, so there is one."""
+    """[robots, beams]: distance to the first wall; there is one, since the border is wall."""
     x, y = place[:, :1], place[:, 1:]
     return jnp.minimum(
         first_crossing(x, y, dx, dy, as_bits(walls.T)), first_crossing(y, x, dy, dx, as_bits(walls))
@@ -41,15 +42,15 @@ def wall_distances(place: Array, dx: Array, dy: Array, walls: Array) -> Array:
 
 
 def as_bits(walls: Array) -> Array:
-    """[lines, cells] -> [lines] uint32, bit i for cell i."""
+    """[lines, cells] -> [lines] uint32, with bit i for cell i."""
     place = jnp.arange(walls.shape[1], dtype=jnp.uint32)
     return (walls.astype(jnp.uint32) << place).sum(1, dtype=jnp.uint32)
 
 
 def first_crossing(along: Array, across: Array, ahead: Array, aside: Array, bits: Array) -> Array:
-    """Distance at which a beam first enters a wall through a line of one direction.
+    """Distance at which a beam first enters a wall through a grid line of one direction.
 
-    What lies beyond the rim is looked up wrongly, but the rim was hit before.
+    Lookups beyond the border are wrong, but the beam has hit the border before.
     """
     forwards = ahead > 0
     per_line = 1.0 / jnp.where(jnp.abs(ahead) < PARALLEL, PARALLEL, ahead)
@@ -64,12 +65,12 @@ def first_crossing(along: Array, across: Array, ahead: Array, aside: Array, bits
 
 
 def disc_distances(place: Array, dx: Array, dy: Array, radius: float) -> Array:
-    """[robots, beams]: to the nearest other robot, infinite where a beam meets none."""
+    """[robots, beams]: distance to the nearest other robot, infinite if a beam hits none."""
     nearest = jnp.full(dx.shape, jnp.inf, jnp.float32)
     for shift in range(1, place.shape[0]):
         between = jnp.roll(place, -shift, axis=0) - place
         x, y = between[:, :1], between[:, 1:]
-        passed = x * dy - y * dx  # how far from the other's centre the beam goes by
+        passed = x * dy - y * dx  # distance of the beam from the other's centre
         half_chord = jnp.sqrt(jnp.maximum(radius**2 - passed**2, 0.0))
         distance = x * dx + y * dy - half_chord
         hit = (jnp.abs(passed) <= radius) & (distance >= 0)

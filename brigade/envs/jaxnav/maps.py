@@ -1,4 +1,4 @@
-"""A map as data: the Task pytree, made from arrays or drawn at random."""
+"""A map as data: the Task pytree, from arrays or generated at random."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from flax import struct
 from brigade.core import Array, TaskSequence
 from brigade.core.checks import at_least
 
-MAX_SIDE = 32  # a row of a map is one 32-bit number to the lidar
-MIN_WAY = 2  # steps from a start to its goal; from the next cell it would be half reached
+MAX_SIDE = 32  # the lidar stores a row of a map in one 32-bit integer
+MIN_PATH = 2  # least number of steps to a goal; from an adjacent cell it is almost reached
 NEIGHBOURS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 
 Cell = tuple[int, int]  # row, column
 
 
 class Task(struct.PyTreeNode):
-    """One map. The same shapes for every map of a sequence. Cells are squares of 1 m.
+    """One map, with the same shapes for every map of a sequence. Cells are squares of 1 m.
 
     Cell [row, column] covers y from `row` to `row + 1` and x from `column` to `column + 1`.
     """
 
-    walls: Array  # [height, width] uint8: 1 is wall; the rim is wall everywhere
-    start: Array  # [situations, robots, 3] f32: x, y and heading; a game is in one of them
+    walls: Array  # [height, width] uint8: 1 is wall; all border cells are wall
+    start: Array  # [situations, robots, 3] f32: x, y and heading; an episode samples a situation
     goal: Array  # [situations, robots, 2] f32: x, y
-    id: Array  # int32: which task of a sequence this is
+    id: Array  # int32: index of the task in its sequence
 
 
 def check_size(height: int, width: int) -> None:
-    """Refuse sizes the lidar cannot read."""
+    """Reject sizes that the lidar does not support."""
     if not 3 <= min(height, width) <= max(height, width) <= MAX_SIDE:
-        raise ValueError(f"the map is {height} x {width}; sides are from 3 to {MAX_SIDE} cells")
+        raise ValueError(f"the map is {height} x {width}; sides must be from 3 to {MAX_SIDE} cells")
 
 
 @dataclass(frozen=True)
 class MapSpec:
-    """What to draw: the size with the rim, the share of inner cells that are wall, the robots.
+    """What to generate: the size including the border, the share of inner walls, the robots.
 
-    `situations` are the starts and goals that games on a map are drawn from.
+    `situations` is the number of sets of starts and goals; every episode samples one.
     """
 
     height: int = 7
@@ -64,12 +64,12 @@ class MapSpec:
         if inner - self.num_walls < 2 * self.num_agents:
             raise ValueError(
                 f"{inner} inner cells with {self.num_walls} walls have no room for the starts and "
-                f"goals of {self.num_agents} robots; lower fill or make the map larger"
+                f"goals of {self.num_agents} robots; lower fill or enlarge the map"
             )
 
     @property
     def num_walls(self) -> int:
-        """Inner cells that are wall; rounded first, as .07 * 100 is more than 7."""
+        """Number of inner walls; rounded first, since .07 * 100 is more than 7 in floats."""
         return math.floor(round(self.fill * (self.height - 2) * (self.width - 2), 9))
 
 
@@ -81,21 +81,21 @@ class GenerationError(ValueError):
 
 
 def make_task(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: float = 0.3) -> Task:
-    """A map of one's own: walls [height, width], starts [robots, 3], goals [robots, 2].
+    """A task from your own map: walls [height, width], starts [robots, 3], goals [robots, 2].
 
-    Or several of them, [situations, robots, ...]: every game is in one, drawn at random.
+    Starts and goals may also be [situations, robots, ...]; every episode samples a situation.
     """
     walls = np.asarray(walls, np.uint8)
     start, goal = np.asarray(start, np.float32), np.asarray(goal, np.float32)
     wanted = (*start.shape[:-1], 2)
     if walls.ndim != 2 or start.ndim not in (2, 3) or start.shape[-1] != 3 or goal.shape != wanted:
         raise ValueError(
-            f"walls {walls.shape}, start {start.shape} and goal {goal.shape} are not [height, "
+            f"walls {walls.shape}, start {start.shape} and goal {goal.shape} must be [height, "
             "width], [robots, 3] and [robots, 2]"
         )
     check_size(*walls.shape)
     if not (walls[[0, -1]].all() and walls[:, [0, -1]].all()):
-        raise ValueError("the rim of the map has a gap; every cell of it must be wall")
+        raise ValueError("the border of the map has a gap; all its cells must be wall")
     start, goal = start.reshape(-1, *start.shape[-2:]), goal.reshape(-1, *goal.shape[-2:])
     for situation in zip(start, goal, strict=True):
         _check_situation(walls, *situation, radius)
@@ -111,7 +111,7 @@ def _check_situation(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, rad
             raise ValueError(f"goal {robot} is in a wall at x {x:g}, y {y:g}; move it away")
     for one, other in itertools.combinations(range(len(start)), 2):
         if np.hypot(*(start[one] - start[other])[:2]) <= 2 * radius:
-            raise ValueError(f"robots {one} and {other} start on each other; move one of them")
+            raise ValueError(f"robots {one} and {other} overlap at the start; move one of them")
 
 
 def clearance(walls: np.ndarray, x: float, y: float) -> float:
@@ -123,7 +123,7 @@ def clearance(walls: np.ndarray, x: float, y: float) -> float:
 
 
 def sequence(seed: int, num_tasks: int, steps: int, spec: MapSpec = PAPER_MAPS) -> TaskSequence:
-    """Different random maps; a longer sequence of the same seed begins with the same ones."""
+    """Distinct random maps; a longer sequence of the same seed starts with the same maps."""
     at_least("seed", seed, 0)
     known: set[bytes] = set()
     tasks = []
@@ -142,7 +142,7 @@ def generate(spec: MapSpec, seed: int) -> Task:
 
 
 def _random(seed: int, index: int) -> np.random.RandomState:
-    """A stream of its own for every map. RandomState: numpy promises never to change its draws."""
+    """A separate random stream per map. NumPy guarantees that RandomState never changes."""
     return np.random.RandomState(
         np.random.MT19937(np.random.SeedSequence(seed, spawn_key=(index,)))
     )
@@ -159,15 +159,15 @@ def _draw_new(spec: MapSpec, rng: np.random.RandomState, known: Set[bytes]) -> T
             start, goal = zip(*situations, strict=True)
             return make_task(walls, np.stack(start), np.stack(goal))
     raise GenerationError(
-        f"no new map in {spec.max_attempts} attempts with {spec} beside {len(known)} others; "
-        "lower fill, make the map larger or ask for fewer"
+        f"no new map in {spec.max_attempts} attempts with {spec} after {len(known)} others; "
+        "lower fill, enlarge the map or ask for fewer maps"
     )
 
 
 def _draw(
     spec: MapSpec, rng: np.random.RandomState
 ) -> tuple[np.ndarray, tuple[Cell, ...], tuple[Cell, ...]]:
-    """Walls, starts and goals on inner cells of their own, valid or not."""
+    """Walls, starts and goals on distinct inner cells, solvable or not."""
     inner = list(itertools.product(range(1, spec.height - 1), range(1, spec.width - 1)))
     cells = iter([inner[number] for number in rng.permutation(len(inner))])
     walls = np.ones((spec.height, spec.width), np.uint8)
@@ -181,7 +181,7 @@ def _draw(
 def _draw_situations(
     spec: MapSpec, walls: np.ndarray, rng: np.random.RandomState
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """All but the first of a map's situations, or fewer where hardly any can be solved."""
+    """All situations of a map but the first, or fewer if too few are solvable."""
     free: list[Cell] = [(int(row), int(column)) for row, column in np.argwhere(walls == 0)]
     found: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(spec.max_attempts):
@@ -208,9 +208,9 @@ def _centres(cells: tuple[Cell, ...]) -> np.ndarray:
 
 
 def can_take_turns(walls: np.ndarray, starts: tuple[Cell, ...], goals: tuple[Cell, ...]) -> bool:
-    """Whether the robots could go one after another, in some order, around those who stand."""
-    ways = [way(walls, a, b, frozenset()) for a, b in zip(starts, goals, strict=True)]
-    if min(map(len, ways)) <= MIN_WAY:
+    """Whether the robots can drive one after another, in some order, around waiting ones."""
+    paths = [shortest_path(walls, a, b, frozenset()) for a, b in zip(starts, goals, strict=True)]
+    if min(map(len, paths)) <= MIN_PATH:
         return False
     orders = itertools.permutations(range(len(starts)))
     return any(_turns_are_free(walls, starts, goals, order) for order in orders)
@@ -219,27 +219,27 @@ def can_take_turns(walls: np.ndarray, starts: tuple[Cell, ...], goals: tuple[Cel
 def _turns_are_free(
     walls: np.ndarray, starts: tuple[Cell, ...], goals: tuple[Cell, ...], order: tuple[int, ...]
 ) -> bool:
-    standing = set(starts)
+    occupied = set(starts)
     for robot in order:
-        standing.remove(starts[robot])
-        cells = way(walls, starts[robot], goals[robot], standing)
+        occupied.remove(starts[robot])
+        cells = shortest_path(walls, starts[robot], goals[robot], occupied)
         if not cells:
             return False
-        # It stops where its goal begins to count: on the border of the last two cells.
-        standing.update(cells[-2:])
+        # It stops as soon as the goal is reached: between the last two cells.
+        occupied.update(cells[-2:])
     return True
 
 
-def way(walls: np.ndarray, start: Cell, goal: Cell, blocked: Set[Cell]) -> list[Cell]:
-    """The cells of a shortest way, sideways only, from start to goal; none if there is no way."""
+def shortest_path(walls: np.ndarray, start: Cell, goal: Cell, blocked: Set[Cell]) -> list[Cell]:
+    """The cells of a shortest path without diagonal moves; empty if there is none."""
     before: dict[Cell, Cell] = {start: start}
     queue = deque([start])
     while queue and goal not in before:
         cell = queue.popleft()
-        for beside in _beside(cell):
-            if not walls[beside] and beside not in blocked and beside not in before:
-                before[beside] = cell
-                queue.append(beside)
+        for near in _neighbours(cell):
+            if not walls[near] and near not in blocked and near not in before:
+                before[near] = cell
+                queue.append(near)
     if goal not in before:
         return []
     cells = [goal]
@@ -248,5 +248,5 @@ def way(walls: np.ndarray, start: Cell, goal: Cell, blocked: Set[Cell]) -> list[
     return cells[::-1]
 
 
-def _beside(cell: Cell) -> Iterator[Cell]:
+def _neighbours(cell: Cell) -> Iterator[Cell]:
     return ((cell[0] + down, cell[1] + right) for down, right in NEIGHBOURS)

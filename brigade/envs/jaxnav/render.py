@@ -1,4 +1,4 @@
-"""Pictures of robots on their maps. North is up: y grows upwards, headings turn left."""
+"""Pictures of robots on their maps; the y axis points up, headings turn counterclockwise."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from brigade.envs.jaxnav.rules import STANDARD_ROBOT, Robot, State
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
 
-# Okabe and Ito's blue, vermillion, bluish green and reddish purple: told apart by everyone.
+# From Okabe and Ito's colour-blind safe palette.
 ROBOT_COLOURS: tuple[Colour, ...] = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167))
 FLOOR, JOINT = (246, 244, 239), (231, 228, 220)
 WALL, WALL_TOP, SHADOW = (58, 62, 74), (76, 81, 95), (219, 215, 206)
 WHITE, INK = (255, 255, 255), (38, 38, 44)
 
-OVERSAMPLING = 4  # what is drawn large and shrunk has smooth edges
+OVERSAMPLING = 4  # drawn larger and scaled down, for smooth edges
 BEVEL, SHADE, SHARE_OF_TINT = 0.06, 0.1, 0.45
-CROSS, CROSS_LINE, WAY_LINE, RIM = 0.2, 0.08, 0.025, 0.03
+CROSS, CROSS_LINE, THIN_LINE, RIM = 0.2, 0.08, 0.025, 0.03
 DOT = 0.04
 
 
 class Canvas:
-    """A picture to draw on in metres."""
+    """An image with coordinates in metres."""
 
     def __init__(self, image: Image.Image, rows: int, cell_px: int) -> None:
         self.pen = ImageDraw.Draw(image)
         self.rows, self.scale = rows, cell_px * OVERSAMPLING
 
     def at(self, x: float, y: float) -> Point:
-        """The pixel of a place."""
+        """The pixel of a position."""
         return x * self.scale, (self.rows - y) * self.scale
 
     def box(self, x: float, y: float, width: float, height: float, fill: Colour) -> None:
@@ -74,30 +74,30 @@ class Canvas:
 def render(
     state: State, task: Task, robot: Robot = STANDARD_ROBOT, cell_px: int = 48
 ) -> np.ndarray:
-    """RGB uint8 [height * cell_px, width * cell_px, 3] of a single game."""
+    """RGB uint8 [height * cell_px, width * cell_px, 3] of a single state."""
     if np.ndim(task.walls) != 2 or np.ndim(state.place) != 2:
-        raise ValueError("render draws one game; take one of a batch, or use render_states")
-    moments = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
-    return render_states(moments, task, robot, cell_px)[0]
+        raise ValueError("render draws one state; index the batch, or use render_states")
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)
+    return render_states(states, task, robot, cell_px)[0]
 
 
 def render_states(
     states: State, task: Task, robot: Robot = STANDARD_ROBOT, cell_px: int = 48
 ) -> list[np.ndarray]:
-    """One picture per moment of `states`, whose leaves are [moments, ...]."""
+    """One picture per timestep of `states`, whose leaves are [timesteps, ...]."""
     seen = np.asarray(_see(states.place, states.heading, task.walls, robot))
-    states, task = jax.device_get((states, task))  # once, not per moment
+    states, task = jax.device_get((states, task))  # once, not per timestep
     leaves, structure = jax.tree.flatten(states)
-    moments = (jax.tree.unflatten(structure, moment) for moment in zip(*leaves, strict=True))
+    timesteps = (jax.tree.unflatten(structure, leaf) for leaf in zip(*leaves, strict=True))
     return [
         _draw(state, task, ranges, robot, cell_px)
-        for state, ranges in zip(moments, seen, strict=True)
+        for state, ranges in zip(timesteps, seen, strict=True)
     ]
 
 
 @jax.jit(static_argnames="robot")
 def _see(place: jax.Array, heading: jax.Array, walls: jax.Array, robot: Robot) -> jax.Array:
-    """[moments, robots, beams]."""
+    """Lidar distances [timesteps, robots, beams]."""
 
     def one(place: jax.Array, heading: jax.Array) -> jax.Array:
         return lidar(place, heading, walls, robot.radius, robot.beams, robot.lidar_range)
@@ -110,29 +110,29 @@ def _draw(state: State, task: Task, seen: np.ndarray, robot: Robot, cell_px: int
     height, width = walls.shape
     image = background(walls.tobytes(), width, cell_px).copy()
     canvas = Canvas(image, height, cell_px)
-    teams = range(len(places))
-    for number in teams:
+    robots = range(len(places))
+    for number in robots:
         _draw_goal(canvas, places[number], goals[number], ROBOT_COLOURS[number])
-    for number in teams:
+    for number in robots:
         if not (state.reached[number] or state.crashed[number]):
             _draw_returns(canvas, state, number, seen[number], robot)
-    for number in teams:
+    for number in robots:
         _draw_robot(canvas, state, number, robot.radius)
     return np.array(image.resize((width * cell_px, height * cell_px), Image.Resampling.BOX))
 
 
 @lru_cache(maxsize=64)
 def background(walls: bytes, width: int, cell_px: int) -> Image.Image:
-    """The map without anything that changes: hand out copies only."""
+    """The parts of the map that never change. Cached: copy it before drawing on it."""
     blocked = np.frombuffer(walls, np.uint8).reshape(-1, width) > 0
     height = len(blocked)
     scale = cell_px * OVERSAMPLING
     image = Image.new("RGB", (width * scale, height * scale), FLOOR)
     canvas = Canvas(image, height, cell_px)
     for column in range(1, width):
-        canvas.line([(column, 0), (column, height)], WAY_LINE, JOINT)
+        canvas.line([(column, 0), (column, height)], THIN_LINE, JOINT)
     for row in range(1, height):
-        canvas.line([(0, row), (width, row)], WAY_LINE, JOINT)
+        canvas.line([(0, row), (width, row)], THIN_LINE, JOINT)
     places = [(int(column), int(row)) for row, column in np.argwhere(blocked)]
     for x, y in places:
         canvas.box(x + SHADE, y - SHADE, 1, 1, SHADOW)
@@ -144,7 +144,7 @@ def background(walls: bytes, width: int, cell_px: int) -> Image.Image:
 
 
 def _draw_goal(canvas: Canvas, place: np.ndarray, goal: np.ndarray, tint: Colour) -> None:
-    canvas.line([(place[0], place[1]), (goal[0], goal[1])], WAY_LINE, pale(tint))
+    canvas.line([(place[0], place[1]), (goal[0], goal[1])], THIN_LINE, pale(tint))
     canvas.cross(goal[0], goal[1], CROSS, CROSS_LINE * 1.9, WHITE)
     canvas.cross(goal[0], goal[1], CROSS, CROSS_LINE, tint)
 
@@ -152,7 +152,7 @@ def _draw_goal(canvas: Canvas, place: np.ndarray, goal: np.ndarray, tint: Colour
 def _draw_returns(
     canvas: Canvas, state: State, number: int, ranges: np.ndarray, robot: Robot
 ) -> None:
-    """A dot where a beam ended on something."""
+    """A dot where a beam hits something."""
     angles = np.linspace(-np.pi, np.pi, len(ranges)) + state.heading[number]
     x, y = state.place[number]
     for angle, distance in zip(angles, ranges, strict=True):
@@ -162,7 +162,7 @@ def _draw_returns(
 
 
 def _draw_robot(canvas: Canvas, state: State, number: int, radius: float) -> None:
-    """A disc with an arrow ahead; a tick when it arrived, a cross when it crashed."""
+    """A disc with an arrow; a tick if it reached its goal, a cross if it crashed."""
     x, y = state.place[number]
     tint = ROBOT_COLOURS[number]
     if state.crashed[number]:

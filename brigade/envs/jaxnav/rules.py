@@ -1,7 +1,7 @@
-"""The rules of JaxNav: robots drive, reach their goals or crash, and are paid for it.
+"""The rules of JaxNav: robots drive, reach their goals or crash, and are rewarded.
 
-One step: everyone drives, then goals and collisions are looked for at the new places. A robot that
-reached its goal or crashed stays where it is, for the others an obstacle like a wall.
+One step: all robots drive, then goals and collisions are checked at the new positions. A robot that
+reached its goal or crashed stays where it is and is an obstacle for the others.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from brigade.envs.jaxnav.maps import Task
 # What happened to a robot in a step, in this order.
 EVENTS = ("reached", "crashed_into_wall", "crashed_into_robot")
 
-# The discrete actions: wanted speed in m/s and wanted turning speed in rad/s.
+# The discrete actions: target speed in m/s and target turning speed in rad/s.
 ACTIONS = tuple((v, w) for v in (0.0, 0.5, 1.0) for w in (0.5, 0.25, 0.0, -0.25, -0.5))
 
 
 @dataclass(frozen=True)
 class Robot:
-    """The machine. Metres, seconds and radians."""
+    """The robot. Metres, seconds and radians."""
 
     radius: float = 0.3
     goal_radius: float = 0.5
-    """Its goal is reached when its centre is this near."""
+    """The goal is reached when the robot's centre is within this distance."""
     max_speed: float = 1.0
     max_turning: float = 0.6
     max_acceleration: float = 1.0
@@ -46,46 +46,46 @@ class Robot:
 
 @dataclass(frozen=True)
 class Rewards:
-    """What a robot earns in a step while it drives, and how much of it is shared."""
+    """The rewards per step of a robot that drives, and how much of them is shared."""
 
     goal: float = 4.0
     crash: float = -4.0
     time: float = -0.01
     near: float = -0.1
-    """For a lidar beam that ends within `near_gap` of the own rim."""
+    """If a lidar beam ends within `near_gap` of the robot's edge."""
     near_gap: float = 0.1
     progress: float = 0.25
-    """Per metre nearer to the goal."""
+    """Per metre closer to the goal."""
     own_share: float = 0.5
-    """Weight of the own reward; the rest is the team's mean."""
+    """Weight of a robot's own reward; the rest is the team's mean."""
 
     def __post_init__(self) -> None:
         at_least("near_gap", self.near_gap, 0.0)
         within("own_share", self.own_share, 0.0, 1.0)
 
 
-STANDARD_ROBOT, STANDARD_REWARDS = Robot(), Rewards()  # JaxMARL's numbers
+STANDARD_ROBOT, STANDARD_REWARDS = Robot(), Rewards()  # as in JaxMARL
 
 
 class State(struct.PyTreeNode):
-    """Robots at one moment."""
+    """The robots at one timestep."""
 
     place: Array  # [robots, 2] f32: x, y
-    goal: Array  # [robots, 2] f32: x, y; where each is to go in this game
-    heading: Array  # [robots] f32: from -pi to pi, 0 along x, against the clock
-    speed: Array  # [robots, 2] f32: ahead and turning
+    goal: Array  # [robots, 2] f32: x, y of its goal in this episode
+    heading: Array  # [robots] f32: from -pi to pi, 0 along x, counterclockwise
+    speed: Array  # [robots, 2] f32: forward and turning
     reached: Array  # [robots] bool
     crashed: Array  # [robots] bool
     time: Array  # int32: steps played
 
     @property
     def done(self) -> Array:
-        """[robots] bool: who drives no more."""
+        """[robots] bool: reached its goal or crashed."""
         return self.reached | self.crashed
 
 
 def start(task: Task, situation: Array | int = 0) -> State:
-    """Everyone stands at their start in one of the map's situations."""
+    """All robots at rest at the starts of one of the map's situations."""
     here = task.start[situation]
     robots = here.shape[0]
     nobody = jnp.zeros(robots, bool)
@@ -101,7 +101,7 @@ def start(task: Task, situation: Array | int = 0) -> State:
 
 
 def step(state: State, command: Array, task: Task, robot: Robot) -> tuple[State, Array]:
-    """Follow commands [robots, 2]; the state after, and events [robots, len(EVENTS)]."""
+    """Apply commands [robots, 2]; the next state, and events [robots, len(EVENTS)]."""
     driven = drive(state, command, robot)
     events = jnp.stack(
         [
@@ -121,18 +121,18 @@ def step(state: State, command: Array, task: Task, robot: Robot) -> tuple[State,
 
 
 def discrete_command(action: Array) -> Array:
-    """[robots] int -> wanted speeds [robots, 2]."""
+    """[robots] int -> target speeds [robots, 2]."""
     return jnp.asarray(np.array(ACTIONS, np.float32))[action]
 
 
 def continuous_command(action: Array, robot: Robot) -> Array:
-    """[robots, 2] from -1 to 1 -> wanted speeds: standing to full speed, right to left."""
+    """[robots, 2] from -1 to 1 -> target speeds: from stop to full speed, from right to left."""
     ahead, turning = jnp.clip(action.T, -1.0, 1.0)
     return jnp.stack([(ahead + 1) / 2 * robot.max_speed, turning * robot.max_turning], axis=-1)
 
 
 def drive(state: State, command: Array, robot: Robot) -> State:
-    """Change speed as fast as the machine can, go on in the old direction, then turn."""
+    """Accelerate within the robot's limits, drive in the old direction, then turn."""
     seconds = robot.seconds_per_step
     most = seconds * np.array([robot.max_acceleration, robot.max_turning_acceleration], np.float32)
     speed = state.speed + jnp.clip(command - state.speed, -most, most)
@@ -150,13 +150,13 @@ def drive(state: State, command: Array, robot: Robot) -> State:
 
 
 def wrap(angle: Array) -> Array:
-    """An angle that is at most one turn off, from -pi to pi."""
+    """Wrap an angle, at most one turn off, to the range -pi to pi."""
     turn = 2 * np.pi
     return jnp.where(angle >= np.pi, angle - turn, jnp.where(angle < -np.pi, angle + turn, angle))
 
 
 def distances(place: Array, goal: Array) -> Array:
-    """[robots]: how far each is from its goal."""
+    """[robots]: the distance of each to its goal."""
     return jnp.sqrt(jnp.square(place - goal).sum(-1))
 
 
@@ -164,7 +164,7 @@ def hits_wall(place: Array, walls: Array, radius: float) -> Array:
     """[robots] bool: whether a disc touches a wall cell."""
 
     def gap(coordinate: Array, cells: int) -> Array:
-        """[robots, cells]: distance squared along one axis, 0 within a cell's sides."""
+        """[robots, cells]: squared distance along one axis, 0 inside a cell."""
         centre = np.arange(cells, dtype=np.float32) + 0.5
         return jnp.square(jnp.maximum(jnp.abs(coordinate[:, None] - centre) - 0.5, 0.0))
 
@@ -174,7 +174,7 @@ def hits_wall(place: Array, walls: Array, radius: float) -> Array:
 
 
 def hits_robot(place: Array, radius: float) -> Array:
-    """[robots] bool: whether a disc touches another."""
+    """[robots] bool: whether a disc touches another one."""
     hit = jnp.zeros(place.shape[0], bool)
     for shift in range(1, place.shape[0]):
         hit |= distances(place, jnp.roll(place, -shift, axis=0)) <= 2 * radius
@@ -189,7 +189,7 @@ def reward(
     robot: Robot,
     pay: Rewards,
 ) -> Array:
-    """[robots] f32: what each earned, mixed with the team's mean. `nearest`: shortest beams."""
+    """[robots] f32: own rewards mixed with the team's mean; `nearest` are the shortest beams."""
     progress = distances(before.place, before.goal) - distances(after.place, before.goal)
     own = (
         jnp.where(events[:, 0], pay.goal, pay.progress * progress)

@@ -1,4 +1,4 @@
-"""Overcooked: cooks who share a kitchen, as pure functions of state, action and task."""
+"""Overcooked: cooks in a shared kitchen, as pure functions of state, action and task."""
 
 from brigade.envs.overcooked.env import Overcooked, describe
 from brigade.envs.overcooked.layouts import LAYOUTS

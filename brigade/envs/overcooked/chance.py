@@ -1,4 +1,4 @@
-"""What chance decides within a game: where cooks start, and what becomes of their actions."""
+"""Randomness within an episode: start positions, sticky actions and slippery tiles."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from brigade.envs.overcooked.things import STAY
 
 
 def start_cells(key: Key, task: Task) -> Array:
-    """[seats] int32: different floor cells, each in the room where its seat starts.
+    """[seats] int32: distinct random floor cells, each in the room where its seat starts.
 
-    The cells are ranked at random once, and seat by seat the best one that is free is taken.
+    All cells get a random rank, and each seat takes the free cell of its room with the highest.
     """
     rank = jax.random.uniform(key, task.tile.shape).reshape(-1)
     region = task.region.reshape(-1)
@@ -26,14 +26,14 @@ def start_cells(key: Key, task: Task) -> Array:
 
 
 def stick(key: Key, action: Array, last: Array, probability: float) -> Array:
-    """Each seat repeats its last action with some probability; there is none (-1) at first."""
+    """Each seat repeats its last action with this probability, except in the first step (-1)."""
     repeats = jax.random.bernoulli(key, probability, action.shape) & (last >= 0)
     return jnp.where(repeats, last, action)
 
 
 def slip(key: Key, action: Array, cell: Array, task: Task, probability: float) -> Array:
-    """A cook who walks off a slippery tile goes any of the four ways with some probability."""
-    slip_key, way_key = jax.random.split(key)
+    """A move off a slippery tile goes in a random direction with this probability."""
+    slip_key, direction_key = jax.random.split(key)
     slips = jax.random.bernoulli(slip_key, probability, action.shape)
     slips &= (action < STAY) & task.slippery.reshape(-1)[cell]
-    return jnp.where(slips, jax.random.randint(way_key, action.shape, 0, 4), action)
+    return jnp.where(slips, jax.random.randint(direction_key, action.shape, 0, 4), action)

@@ -1,4 +1,4 @@
-"""What differs from kitchen to kitchen beside its tiles, drawn from a random stream."""
+"""What varies between kitchens besides the tiles, sampled from a random stream."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ COOK_TIMES = range(10, 31)
 Item = TypeVar("Item")
 
 
-def draw_pot_size(rng: Random) -> int:
-    """How many ingredients a soup takes: 1 to 5."""
+def sample_pot_size(rng: Random) -> int:
+    """The number of ingredients per soup, 1 to 5."""
     return _one_of(POT_SIZES, rng)
 
 
-def draw_cook_time(rng: Random) -> int:
-    """How many steps a soup takes: 10 to 30."""
+def sample_cook_time(rng: Random) -> int:
+    """The cooking time of a soup in steps, 10 to 30."""
     return _one_of(COOK_TIMES, rng)
 
 
-def draw_roles(grid: Grid, num_agents: int, rng: Random) -> tuple[int, ...]:
-    """A chef or a waiter for every seat, at least one of each, so that soup can be served."""
+def sample_roles(grid: Grid, num_agents: int, rng: Random) -> tuple[int, ...]:
+    """A role for every seat, at least one chef and one waiter, such that soup can be served."""
     splits = servable_roles(grid, num_agents)
     if not splits:
         raise ValueError(
-            f"no chefs and waiters among {num_agents} cooks can serve a soup in this kitchen; draw "
-            "it with require_roles, or open its rooms"
+            f"no assignment of chefs and waiters to {num_agents} cooks can serve a soup in this "
+            "kitchen; generate it with require_roles, or connect its rooms"
         )
     return _one_of(splits, rng)
 
 
-def draw_slippery(grid: Grid, num_agents: int, share: float, rng: Random) -> list[Cell]:
-    """A share of the floor that cooks can walk on, rounded to whole tiles."""
+def sample_slippery(grid: Grid, num_agents: int, share: float, rng: Random) -> list[Cell]:
+    """A random share of the floor tiles that cooks can reach."""
     within("slippery", share, 0, 1)
     kitchen = survey(grid, num_agents)
     floor = [
@@ -53,5 +53,5 @@ def draw_slippery(grid: Grid, num_agents: int, share: float, rng: Random) -> lis
 
 
 def _one_of(options: Sequence[Item], rng: Random) -> Item:
-    """One of them, all equally likely; random() gives the same numbers in every Python version."""
+    """A uniform sample; random() gives the same numbers in every Python version."""
     return options[int(rng.random() * len(options))]

@@ -1,4 +1,4 @@
-"""Overcooked as an environment: the rules behind the protocol."""
+"""Overcooked as an environment: its rules behind Brigade's protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from brigade.core import Array, Key, TaskSequence, TimeStep, View
+from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
 from brigade.core.checks import within
 from brigade.envs.overcooked import chance, rules
 from brigade.envs.overcooked.layouts import LAYOUTS
@@ -20,12 +20,12 @@ from brigade.envs.overcooked.things import ACTIONS, POT, STAY, UP, onions, thing
 
 Reward = Literal["shared", "individual", "sparse"]
 
-FACINGS = "UDRL"  # the letters of the traces, in the order of the actions
+FACINGS = "UDRL"  # letters in the recorded traces, in the order of the actions
 
 
 @dataclass(frozen=True)
-class Overcooked:
-    """Cooks in a kitchen of `height` x `width` tiles; which kitchen it is, the task says."""
+class Overcooked(Environment):
+    """Cooks in a kitchen of `height` x `width` tiles; the task is the kitchen."""
 
     num_agents: int = 2
     height: int = 7
@@ -33,24 +33,26 @@ class Overcooked:
     horizon: int = 400
     start_facing: Literal["random", "up"] = "random"
     random_starts: bool = False  # anywhere in the room of the seat's start
-    view: Sight = "full"  # or tiles seen (forward, to each side, behind)
+    view: Sight = "full"  # or visible tiles (forward, to each side, behind)
     reward: Reward = "shared"
-    roles: bool = False  # those of the task: chefs take no plates, waiters no ingredients
-    sticky_actions: float = 0.0  # how likely a seat repeats its last action
-    slip_chance: float = 0.0  # how likely a cook slips who walks off a slippery tile
+    roles: bool = False  # apply the task's roles: chefs take no plates, waiters no ingredients
+    sticky_actions: float = 0.0  # probability that a seat repeats its last action
+    slip_chance: float = 0.0  # probability of slipping when moving off a slippery tile
 
     num_actions = len(ACTIONS)
-    fixed_length = True  # no game ends before its horizon
+    fixed_length = True  # no episode ends before its horizon
     stay_action = STAY
-    events = rules.EVENTS  # what `info["events"]` [seats, kinds] tells of
+    events = rules.EVENTS  # the kinds of `info["events"]` [seats, kinds]
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_agents <= 4:
-            raise ValueError(f"num_agents is {self.num_agents}; a kitchen seats 1 to 4 cooks")
+            raise ValueError(f"num_agents is {self.num_agents}; a kitchen has 1 to 4 cooks")
         if self.start_facing not in ("random", "up"):
             raise ValueError(f"start_facing is {self.start_facing!r}; use 'random' or 'up'")
         if min(self.height, self.width) < 3 or self.horizon < 1:
-            raise ValueError("a kitchen has at least 3 x 3 tiles and a horizon of at least 1 step")
+            raise ValueError(
+                "a kitchen needs at least 3 x 3 tiles and a horizon of at least 1 step"
+            )
         if not is_sight(self.view):
             raise ValueError(
                 f"view is {self.view!r}; use 'full' or three numbers of tiles (forward, to each "
@@ -59,17 +61,17 @@ class Overcooked:
         if self.reward not in get_args(Reward):
             raise ValueError(f"reward is {self.reward!r}; use one of {', '.join(get_args(Reward))}")
         if self.roles and self.num_agents < 2:
-            raise ValueError("roles need a chef and a waiter; give num_agents of at least 2")
+            raise ValueError("roles need a chef and a waiter; give num_agents 2 or more")
         within("sticky_actions", self.sticky_actions, 0, 1)
         within("slip_chance", self.slip_chance, 0, 1)
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
-        """[height, width, channels] of one seat."""
+        """[height, width, channels], for one seat."""
         return (self.height, self.width, num_channels(self.num_agents))
 
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
-        """Cooks at their starts, an empty kitchen."""
+        """Start an episode: cooks on their start tiles in an empty kitchen."""
         shape = (self.num_agents,)
         self._check_fit(task)
         if self.start_facing == "random":
@@ -88,7 +90,7 @@ class Overcooked:
         return state, self._time_step(state, task, outcome, jnp.full(shape, -1, jnp.int32))
 
     def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]:
-        """Play one joint action [seats]. `key` decides what sticks and who slips, nothing else."""
+        """Play one joint action [seats]; only sticky actions and slipping use `key`."""
         chosen = played = action.astype(jnp.int32)
         if self.sticky_actions:
             stick_key = jax.random.fold_in(key, 0)
@@ -101,27 +103,27 @@ class Overcooked:
         return state, self._time_step(state, task, outcome, chosen)
 
     def changing_inputs(self, tasks: Task) -> int:
-        """At most so many entries of an observation change within a game of any of `tasks`."""
+        """Upper bound on the entries of an observation that change within an episode of `tasks`."""
         return changing_entries(tasks, self.view)
 
     def _check_fit(self, task: Task) -> None:
         wanted = (self.height, self.width, self.num_agents)
         if (*task.tile.shape, *task.start.shape) != wanted:
             raise ValueError(
-                f"the task is a kitchen of {task.tile.shape} tiles for {task.start.shape[0]}, the "
-                f"environment one of {wanted[:2]} for {wanted[2]}; give both the same"
+                f"the task has {task.tile.shape} tiles and {task.start.shape[0]} cooks; the "
+                f"environment expects {wanted[:2]} tiles and {wanted[2]} cooks"
             )
 
     def max_soups(self, task: Task) -> Array:
-        """What one good cook could serve in time; at least 1, so that scores are finite."""
+        """Soups that one good cook could serve in an episode; at least 1, for finite scores."""
         return jnp.maximum(self.horizon // task.cycle_time, 1)
 
     def _time_step(
         self, state: State, task: Task, outcome: rules.Outcome, action: Array
     ) -> TimeStep:
         seats = (self.num_agents,)
-        paid = outcome.deliveries if self.reward == "individual" else outcome.deliveries.sum()
-        reward = jnp.broadcast_to(rules.DELIVERY_REWARD * paid, seats).astype(jnp.float32)
+        soups = outcome.deliveries if self.reward == "individual" else outcome.deliveries.sum()
+        reward = jnp.broadcast_to(rules.DELIVERY_REWARD * soups, seats).astype(jnp.float32)
         shaped = outcome.shaped_reward
         view = View(
             obs=observe(state, task, self.horizon, self.view),
@@ -141,14 +143,14 @@ class Overcooked:
         return TimeStep(view, reward, jnp.bool_(False), state.time >= self.horizon, info)
 
     def picture(self, task: Task) -> np.ndarray:
-        """RGB of a kitchen at its start."""
+        """RGB picture of a kitchen at its start."""
         from brigade.envs.overcooked.render import render
 
         facing = jnp.full(self.num_agents, UP, jnp.int32)
         return render(rules.start(task, facing), task)
 
     def frames(self, states: State, task: Task) -> list[np.ndarray]:
-        """RGB pictures of a game, `states` with leaves [moments, ...]."""
+        """RGB pictures of an episode; `states` has leaves [timesteps, ...]."""
         from brigade.envs.overcooked.render import render_states
 
         return render_states(states, task)
@@ -163,14 +165,14 @@ class Overcooked:
 
 
 def is_sight(view: object) -> bool:
-    """Whether this says what a cook sees: 'full', or three numbers of tiles."""
+    """Whether this is a valid view: 'full', or three numbers of tiles."""
     if isinstance(view, tuple):
         return len(view) == 3 and all(isinstance(n, int) and n >= 0 for n in view)
     return view == "full"
 
 
 def describe(state: State, task: Task) -> dict[str, Any]:
-    """Players, pots and counters of a single kitchen, in the format of the original's traces."""
+    """Players, pots and counters of one kitchen, in the trace format of the original game."""
     width = task.tile.shape[1]
     tile = np.asarray(task.tile).reshape(-1)
     counter, pot, tick = (np.asarray(x) for x in (state.counter, state.pot, state.tick))

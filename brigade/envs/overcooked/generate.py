@@ -1,4 +1,4 @@
-"""Random kitchens of a wanted size and density that obey all ten rules."""
+"""Random kitchens of a given size and density that satisfy all ten rules."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Seed = int | np.random.SeedSequence | Sequence[int]
 
 @dataclass(frozen=True)
 class KitchenSpec:
-    """What to draw: side lengths, share of blocked inner tiles and stations of each family.
+    """What to generate: side lengths, share of blocked inner tiles, stations of each family.
 
-    Counts and density hold for the finished kitchen. Pots have the same limits as the other
-    families unless they are given their own.
+    Counts and density are those of the finished kitchen. Pots have the limits of the other families
+    unless they have their own.
     """
 
     min_side: int
@@ -42,11 +42,11 @@ class KitchenSpec:
     min_pots: int | None = None
     max_pots: int | None = None
     max_attempts: int = 2000
-    require_handoff: bool = False  # no soup without passing things over counters
-    require_roles: bool = False  # soup with some split of the seats into chefs and waiters
+    require_handoff: bool = False  # no soup without passing items over counters
+    require_roles: bool = False  # some assignment of chefs and waiters can serve soup
 
     def __post_init__(self) -> None:
-        """Refuse what no kitchen can fulfil."""
+        """Reject what no kitchen can satisfy."""
         _require(self.min_side >= 4, f"min_side is {self.min_side}; it must be at least 4")
         _check_range("side", self.min_side, self.max_side)
         _require(0 <= self.density < 1, f"density is {self.density}; it must be in [0, 1)")
@@ -56,7 +56,9 @@ class KitchenSpec:
         }.items():
             _require(low >= 1, f"min_{name} is {low}; it must be at least 1")
             _check_range(name, low, high)
-        _require(self.max_attempts >= 1, f"max_attempts is {self.max_attempts}; at least 1 needed")
+        _require(
+            self.max_attempts >= 1, f"max_attempts is {self.max_attempts}; it must be at least 1"
+        )
 
     def count_range(self, station: str) -> tuple[int, int]:
         """Fewest and most stations of a symbol."""
@@ -77,7 +79,7 @@ def _check_range(name: str, low: int, high: int) -> None:
 
 
 def _release(side: int, density: float, pots: int, stations: int) -> KitchenSpec:
-    """A level with exact counts, which take up to a few hundred attempts in the densest one."""
+    """A level of the release, with exact counts; it takes up to a few hundred attempts."""
     return KitchenSpec(side, side, density, stations, stations, pots, pots, max_attempts=20_000)
 
 
@@ -92,7 +94,7 @@ LEVELS: Mapping[str, KitchenSpec] = {
     "release-extreme": _release(13, 0.45, pots=5, stations=2),
 }
 
-# The order in which a kitchen is filled.
+# The order in which stations are placed.
 _STATIONS = "SPOD"
 
 
@@ -101,7 +103,7 @@ class GenerationError(ValueError):
 
 
 def level_spec(level: KitchenSpec | str | int) -> KitchenSpec:
-    """The spec of a named level; a spec is handed through."""
+    """The spec of a level; a spec is returned as it is."""
     if isinstance(level, KitchenSpec):
         return level
     _require(str(level) in LEVELS, unknown_name("level", str(level), LEVELS))
@@ -109,24 +111,30 @@ def level_spec(level: KitchenSpec | str | int) -> KitchenSpec:
 
 
 def generate(spec: KitchenSpec | str | int, seed: Seed, num_agents: int = 2) -> Grid:
-    """One random kitchen that obeys all ten rules; the same seed gives the same kitchen."""
+    """One random kitchen that satisfies all ten rules; the same seed gives the same kitchen."""
     grid, _ = draw_kitchen(level_spec(spec), random_stream(_seed_sequence(seed)), num_agents)
     return grid
 
 
 def generate_sequence(
-    spec_or_level: KitchenSpec | str | int, num: int, seed: int, num_agents: int = 2
+    spec_or_level: KitchenSpec | str | int,
+    num: int,
+    seed: int,
+    num_agents: int = 2,
+    levels_apart: bool = True,
 ) -> list[Grid]:
-    """Different random kitchens; a longer sequence of the same seed begins with the same ones.
+    """Distinct random kitchens; a longer sequence of the same seed starts with the same kitchens.
 
-    Each kitchen has a random stream of its own, keyed by seed and place in the sequence, so that
-    the sequences of neighbouring seeds have nothing in common.
+    Each kitchen has its own random stream, keyed by seed, index and level, so the sequences of
+    adjacent seeds and of different levels are independent. Without `levels_apart` the level is left
+    out of the key, as before version 0.2.
     """
     spec = level_spec(spec_or_level)
     _check_seed(seed)
-    kitchens: dict[Grid, None] = {}  # a dict keeps the order and finds duplicates fast
+    level = (spec.min_side, spec.max_side, round(1000 * spec.density)) if levels_apart else ()
+    kitchens: dict[Grid, None] = {}  # a dict keeps the order and has fast lookup
     for index in range(num):
-        rng = random_stream(np.random.SeedSequence(seed, spawn_key=(index,)))
+        rng = random_stream(np.random.SeedSequence(seed, spawn_key=(index, *level)))
         kitchens[_draw_new(spec, rng, num_agents, kitchens)] = None
     return list(kitchens)
 
@@ -137,7 +145,7 @@ def _draw_new(spec: KitchenSpec, rng: Random, num_agents: int, known: Mapping[Gr
         if grid not in known:
             return grid
     raise GenerationError(
-        f"only {len(known)} different kitchens found for {spec}; ask for fewer or widen the spec"
+        f"only {len(known)} different kitchens found for {spec}; ask for fewer, or relax the spec"
     )
 
 
@@ -155,9 +163,9 @@ def _check_seed(seed: int) -> None:
 
 
 def random_stream(seed: np.random.SeedSequence) -> Random:
-    """A generator with small cost per number, seeded with 128 bits.
+    """A fast random number generator, seeded with 128 bits.
 
-    Of its methods only random() is used here: it alone is promised to give the same numbers in
+    Only its method random() is used, because only that is guaranteed to give the same numbers in
     every Python version.
     """
     words = seed.generate_state(4)
@@ -165,7 +173,7 @@ def random_stream(seed: np.random.SeedSequence) -> Random:
 
 
 def draw_kitchen(spec: KitchenSpec, rng: Random, num_agents: int) -> tuple[Grid, int]:
-    """A valid kitchen from a running random stream, and how many attempts it took."""
+    """A valid kitchen from a random stream, and the number of attempts it took."""
     _require(
         num_agents > 1 or not (spec.require_handoff or spec.require_roles),
         f"num_agents is {num_agents}; hand-offs and roles need at least 2",
@@ -179,12 +187,12 @@ def draw_kitchen(spec: KitchenSpec, rng: Random, num_agents: int) -> tuple[Grid,
     rule, times = failures.most_common(1)[0]
     raise GenerationError(
         f"no valid kitchen for {num_agents} agents in {spec.max_attempts} attempts ({times} failed"
-        f" on {rule}) with {spec}; lower the density, widen the sides or raise max_attempts"
+        f" on {rule}) with {spec}; lower the density, or raise the sides or max_attempts"
     )
 
 
 def _attempt(spec: KitchenSpec, rng: Random, num_agents: int) -> Grid:
-    """Draw a kitchen once; GridError when it turns out invalid."""
+    """Generate one kitchen; GridError if it is not valid."""
     height = _between(rng, spec.min_side, spec.max_side)
     width = _between(rng, spec.min_side, spec.max_side)
     inside = _inside(spec, rng, height - 2, width - 2, num_agents)
@@ -203,7 +211,7 @@ def _chunks(tiles: list[str], size: int) -> list[list[str]]:
 
 
 def _inside(spec: KitchenSpec, rng: Random, rows: int, columns: int, num_agents: int) -> list[str]:
-    """The tiles within the border: stations, extra walls and starts on random tiles."""
+    """The tiles inside the border: stations, extra counters and starts on random tiles."""
     size, target = rows * columns, _target(spec, rows * columns)
     tiles = [FLOOR] * size
     if spec.require_handoff:
@@ -212,7 +220,7 @@ def _inside(spec: KitchenSpec, rng: Random, rows: int, columns: int, num_agents:
     stations = "".join(s * _between(rng, *spec.count_range(s)) for s in _STATIONS)
     needed = max(target, len(stations)) + num_agents
     if needed > size:
-        raise GridError("the inside has too few tiles", rule="room")
+        raise GridError("there are too few inner tiles", rule="room")
     order = _distinct(rng, size, size if spec.require_handoff else needed)
     for symbol, position in zip(stations, order, strict=False):
         tiles[position] = symbol
@@ -226,7 +234,7 @@ def _inside(spec: KitchenSpec, rng: Random, rows: int, columns: int, num_agents:
 
 
 def _dividing_wall(rng: Random, rows: int, columns: int) -> range:
-    """A straight line of tiles with room on both sides: chance alone seldom parts the cooks."""
+    """A straight wall with room on both sides; without it, few random kitchens have rooms."""
     if rng.random() < 0.5:
         row = _between(rng, 1, max(rows - 2, 1))
         return range(row * columns, (row + 1) * columns)
@@ -234,7 +242,7 @@ def _dividing_wall(rng: Random, rows: int, columns: int) -> range:
 
 
 def _target(spec: KitchenSpec, size: int) -> int:
-    """How many inner tiles have to be blocked; rounded first, as .07 * 100 is more than 7."""
+    """Number of inner tiles to block; rounded first, since .07 * 100 is more than 7 in floats."""
     return math.ceil(round(spec.density * size, 9))
 
 
@@ -243,7 +251,7 @@ def _between(rng: Random, low: int, high: int) -> int:
 
 
 def _distinct(rng: Random, size: int, num: int) -> list[int]:
-    """`num` different numbers below `size` in random order: the start of a random shuffle."""
+    """`num` distinct integers below `size` in random order: the start of a shuffle."""
     numbers = list(range(size))
     draw = rng.random
     for place in range(num):
@@ -253,7 +261,7 @@ def _distinct(rng: Random, size: int, num: int) -> list[int]:
 
 
 def _prune(grid: Grid, kitchen: Survey) -> Grid:
-    """Turn floor that no agent can walk to and stations that none can touch into counters."""
+    """Replace floor and stations that no agent can reach by counters."""
     useless = (kitchen.floor | kitchen.stations) & ~(
         kitchen.reachable | kitchen.around(kitchen.reachable)
     )
@@ -266,16 +274,16 @@ def _prune(grid: Grid, kitchen: Survey) -> Grid:
 
 
 def _check_counts(spec: KitchenSpec, grid: Grid) -> None:
-    """Pruning must leave as many stations as the spec asks for."""
+    """Check that pruning has left as many stations as the spec asks for."""
     text = "".join(grid)
     for station in _STATIONS:
         if text.count(station) < spec.count_range(station)[0]:
-            raise GridError(f"too few {station} are in reach of an agent", rule="count")
+            raise GridError(f"agents can reach too few {station}", rule="count")
 
 
 def _check_teamwork(spec: KitchenSpec, grid: Grid, num_agents: int) -> None:
-    """What the spec asks of the cooks together."""
+    """Check what the spec requires of the team: hand-offs and roles."""
     if spec.require_handoff and not needs_handoff(grid, num_agents):
         raise GridError("soup can be served without a hand-off", rule="needed hand-off")
     if spec.require_roles and not servable_roles(grid, num_agents):
-        raise GridError("no chefs and waiters can serve a soup", rule="roles")
+        raise GridError("no assignment of chefs and waiters can serve a soup", rule="roles")

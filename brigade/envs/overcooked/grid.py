@@ -1,8 +1,8 @@
-"""Kitchens as text: reading and writing them, and the ten rules that a playable one obeys.
+"""Kitchens as text: reading, writing, and the ten rules of a playable kitchen.
 
-A kitchen is a tuple of equally long rows. `X` is a counter (walls are counters too), `P` a pot,
-`O` an onion pile, `T` a tomato pile, `D` a plate pile, `S` a serving tile, `.` floor and `1` to
-`4` the floor tiles where the seats start.
+A kitchen is a tuple of rows of the same length. `X` is a counter (walls are counters too), `P` a
+pot, `O` an onion pile, `T` a tomato pile, `D` a plate pile, `S` a serving tile, `.` floor and `1`
+to `4` the floor tiles where the seats start.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TITLES = {
 
 
 class GridError(ValueError):
-    """A kitchen that breaks a rule: `rule` names it, `cell` is the (row, column) from 0 or None."""
+    """A kitchen breaks the rule `rule`; `cell` is a (row, column) from 0, or None."""
 
     def __init__(self, message: str, rule: str = "", cell: Cell | None = None) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class GridError(ValueError):
 
 
 def _broken(rule: str, problem: str, cell: Cell | None = None) -> GridError:
-    """The error for a broken rule; people count rows and columns from 1, so the message does."""
+    """The error for a broken rule; its message counts rows and columns from 1."""
     title = f"{rule} {_TITLES[rule]}" if rule in _TITLES else rule
     where = f"row {cell[0] + 1}, column {cell[1] + 1} " if cell is not None else ""
     return GridError(f"{title}: {where}{problem}", rule, cell)
@@ -67,7 +67,7 @@ def _broken(rule: str, problem: str, cell: Cell | None = None) -> GridError:
 
 
 def parse_grid(rows: str | Sequence[str]) -> Grid:
-    """Turn text (a space or a `.` is floor) into a rectangular grid of known tiles."""
+    """Parse text (a space or a `.` is floor) into a rectangular grid of known tiles."""
     lines = _kitchen_lines(rows) if isinstance(rows, str) else [row.rstrip("\r\n") for row in rows]
     grid = tuple(line.replace(" ", FLOOR) for line in lines)
     _check_tiles(grid)
@@ -76,19 +76,19 @@ def parse_grid(rows: str | Sequence[str]) -> Grid:
 
 
 def _kitchen_lines(text: str) -> list[str]:
-    """The lines of a text without the blank and `#` lines before and after the kitchen."""
+    """The lines of a text without blank and `#` lines before and after the kitchen."""
     lines = text.splitlines()
     kept = [n for n, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"]
     return lines[kept[0] : kept[-1] + 1] if kept else []
 
 
 def render_text(grid: Grid) -> str:
-    """The kitchen as text, one line for each row."""
+    """The kitchen as text, one line per row."""
     return "\n".join(grid)
 
 
 def read_grid(path: str | Path, num_agents: int | None = None) -> Grid:
-    """Read and fully validate a kitchen file; without `num_agents`, each digit in it is a seat."""
+    """Read and validate a kitchen file; without `num_agents`, every digit in it is a seat."""
     try:
         grid = parse_grid(Path(path).read_text(encoding="utf-8"))
         validate(grid, count_seats(grid) if num_agents is None else num_agents)
@@ -98,17 +98,17 @@ def read_grid(path: str | Path, num_agents: int | None = None) -> Grid:
 
 
 def write_grid(path: str | Path, grid: Grid) -> None:
-    """Write a kitchen file that `read_grid` gives back unchanged."""
+    """Write a kitchen file for `read_grid`."""
     Path(path).write_text(render_text(grid) + "\n", encoding="utf-8")
 
 
 def count_seats(grid: Grid) -> int:
-    """How many different seats start in the kitchen, at least 1 so that R2 can ask for it."""
+    """The number of seats that start in the kitchen; at least 1, so that R2 reports none."""
     return max(1, len(set(SEATS) & set("".join(grid))))
 
 
 def _check_tiles(grid: Grid) -> None:
-    """Every tile is a known symbol, and there is at least one."""
+    """Check that there is at least one tile and all tiles are known symbols."""
     if not any(grid):
         raise _broken("empty", "the kitchen has no tiles; give at least one row of symbols")
     if set("".join(grid)) <= set(TILES):
@@ -119,7 +119,7 @@ def _check_tiles(grid: Grid) -> None:
 
 
 def _tiles(grid: Grid) -> Iterator[tuple[int, int, str]]:
-    """Row, column and symbol of every tile, in reading order."""
+    """Row, column and symbol of every tile, in row-major order."""
     for row, line in enumerate(grid):
         for column, tile in enumerate(line):
             yield row, column, tile
@@ -129,7 +129,7 @@ def _tiles(grid: Grid) -> Iterator[tuple[int, int, str]]:
 
 
 def starts(grid: Grid, num_agents: int) -> list[Cell]:
-    """Where seats 1 to `num_agents` start; the digits of further seats are plain floor."""
+    """The starts of seats 1 to `num_agents`; the digits of further seats are floor."""
     _check_num_agents(num_agents)
     return [_find_start(grid, seat) for seat in SEATS[:num_agents]]
 
@@ -164,7 +164,7 @@ def around(cells: int, stride: int) -> int:
 
 
 def flood(cells: int, floor: int, stride: int) -> int:
-    """All floor that can be walked to from `cells`."""
+    """All floor that can be reached from `cells`."""
     while (grown := cells | around(cells, stride) & floor) != cells:
         cells = grown
     return cells
@@ -172,10 +172,10 @@ def flood(cells: int, floor: int, stride: int) -> int:
 
 @dataclass(frozen=True)
 class Survey:
-    """A kitchen and what its agents reach, as bit sets: bit row * stride + column is a tile.
+    """A kitchen and what its agents can reach, as bit sets: bit row * stride + column is a tile.
 
-    A row takes one bit more than it has tiles; that bit is never set, so that the neighbour of
-    a row's last tile is not the first tile of the next row.
+    The stride is one more than the width. The extra bit is never set, so the right neighbour of a
+    row's last tile is not the first tile of the next row.
     """
 
     stride: int
@@ -183,7 +183,7 @@ class Survey:
     counters: int
     families: Mapping[str, int]
     starts: tuple[int, ...]
-    regions: tuple[int, ...]  # for each seat the floor it can walk on
+    regions: tuple[int, ...]  # for each seat, the floor it can reach
 
     @cached_property
     def stations(self) -> int:
@@ -192,12 +192,12 @@ class Survey:
 
     @cached_property
     def reachable(self) -> int:
-        """Floor that at least one agent can walk on."""
+        """Floor that at least one agent can reach."""
         return _union(self.regions)
 
     @cached_property
     def handoffs(self) -> int:
-        """Counters that touch the regions of two agents who cannot walk to each other."""
+        """Counters next to the regions of two agents that cannot reach each other."""
         once = twice = 0
         for region in set(self.regions):
             touched = self.around(region) & self.counters
@@ -207,7 +207,7 @@ class Survey:
 
     @cached_property
     def components(self) -> tuple[int, ...]:
-        """For each seat, its region and all regions that hand-offs link it to, over any others."""
+        """For each seat, its region and all regions linked to it by hand-offs, also indirectly."""
         return tuple(self._linked(region) for region in self.regions)
 
     def _linked(self, cells: int) -> int:
@@ -220,7 +220,7 @@ class Survey:
         return around(cells, self.stride)
 
     def touches(self, cells: int, family: str) -> bool:
-        """Whether a station of the family stands next to one of the tiles."""
+        """Whether a station of the family is next to one of the tiles."""
         return bool(self.around(cells) & self.families[family])
 
     def missing(self, cells: int) -> list[str]:
@@ -229,18 +229,18 @@ class Survey:
         return [family for family, stations in self.families.items() if not near & stations]
 
     def first(self, cells: int) -> Cell:
-        """Row and column of the first tile of a set, in reading order."""
+        """Row and column of the first tile of a set, in row-major order."""
         return divmod((cells & -cells).bit_length() - 1, self.stride)
 
 
-# Several rules and the solver ask about the same kitchen in turn: the last few are kept.
+# Several rules and the solver use the same kitchen in turn, so the last few are cached.
 @lru_cache(maxsize=32)
 def survey(grid: Grid, num_agents: int) -> Survey:
-    """Find the stations of a kitchen and the floor that each of its agents can walk on."""
+    """Find the stations of a kitchen and the floor that each agent can reach."""
     _check_tiles(grid)
     check_r1(grid, num_agents)
     stride = len(grid[0]) + 1
-    # The lowest bit is the last digit of a binary number, so the text is read backwards.
+    # The lowest bit is the last digit of a binary number, so the text is reversed.
     text = " ".join(grid)[::-1]
     floor = _bits(text, "floor")
     start_bits = [1 << row * stride + column for row, column in starts(grid, num_agents)]
@@ -255,7 +255,7 @@ def survey(grid: Grid, num_agents: int) -> Survey:
 
 
 def _to_binary(members: str) -> dict[int, str]:
-    """Translation of a kitchen's text into a binary number that has a 1 for each member."""
+    """Translation table from a kitchen's text to binary digits, 1 for each member."""
     return str.maketrans({tile: "01"[tile in members] for tile in TILES + " "})
 
 
@@ -277,16 +277,18 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def check_r1(grid: Grid, num_agents: int) -> None:
-    """R1: all rows are equally long."""
+    """R1: all rows have the same length."""
     width = len(grid[0])
     for row, line in enumerate(grid):
         if len(line) != width:
-            problem = f"row {row + 1} has {len(line)} tiles; every row must have {width}, as row 1"
+            problem = (
+                f"row {row + 1} has {len(line)} tiles; every row must have {width}, like row 1"
+            )
             raise _broken("R1", problem)
 
 
 def check_r2(grid: Grid, num_agents: int) -> None:
-    """R2: a counter, a station of every family and a start for every seat are present."""
+    """R2: there is a counter, a station of every family and a start for every seat."""
     _check_num_agents(num_agents)
     present = set("".join(grid))
     for needed in (COUNTER, *FAMILIES.values(), *SEATS[:num_agents]):
@@ -302,7 +304,7 @@ def _parts_needed(num_agents: int) -> str:
 
 
 def check_r3(grid: Grid, num_agents: int) -> None:
-    """R3: nobody can walk on the outer rim."""
+    """R3: there is no floor on the border."""
     last_row, last_column = len(grid) - 1, len(grid[0]) - 1
     for row, line in enumerate(grid):
         columns = range(last_column + 1) if row in (0, last_row) else (0, last_column)
@@ -313,50 +315,50 @@ def check_r3(grid: Grid, num_agents: int) -> None:
 
 
 def _checked_survey(grid: Grid, num_agents: int) -> Survey:
-    """The survey for rules that point at a tile of each family, which R2 makes sure is there."""
+    """The survey, after R2 has checked that every family has a tile."""
     check_r2(grid, num_agents)
     return survey(grid, num_agents)
 
 
 def check_r4(grid: Grid, num_agents: int) -> None:
-    """R4: beside every station and every start there is a tile to walk on."""
+    """R4: there is floor next to every station and every start."""
     kitchen = _checked_survey(grid, num_agents)
     walled_in = (kitchen.stations | _union(kitchen.starts)) & ~kitchen.around(kitchen.floor)
     if walled_in:
         row, column = kitchen.first(walled_in)
         name = _NAMES[grid[row][column]]
         wanted = "it needs floor above, below, left or right of it"
-        raise _broken("R4", f"is {name} without floor beside it; {wanted}", (row, column))
+        raise _broken("R4", f"is {name} without floor next to it; {wanted}", (row, column))
 
 
 def check_r5(grid: Grid, num_agents: int) -> None:
-    """R5: some agent can walk to an ingredient pile."""
+    """R5: some agent can reach an ingredient pile."""
     kitchen = _checked_survey(grid, num_agents)
     if not kitchen.touches(kitchen.reachable, "ingredient"):
-        problem = "is a pile that no agent can reach; at least one O or T must be in reach"
+        problem = "is a pile that no agent can reach; at least one O or T must be reachable"
         raise _broken("R5", problem, kitchen.first(kitchen.families["ingredient"]))
 
 
 def check_r6(grid: Grid, num_agents: int) -> None:
-    """R6: some pot can be reached by agents who can also get ingredients."""
+    """R6: some pot can be reached by agents that can also get ingredients."""
     kitchen = _checked_survey(grid, num_agents)
     if not _cooking_components(kitchen):
-        wanted = "some pot must be in reach of agents who have an O or T or are handed its contents"
-        problem = f"is a pot that no ingredient can get to, like every other; {wanted}"
+        wanted = "some pot must be reachable for agents that can get or are handed ingredients"
+        problem = f"is a pot, and no ingredient can get to any pot; {wanted}"
         raise _broken("R6", problem, kitchen.first(kitchen.families["pot"]))
 
 
 def check_r7(grid: Grid, num_agents: int) -> None:
-    """R7: some serving tile can be reached by agents who have a usable pot."""
+    """R7: some serving tile can be reached by agents that can use a pot."""
     kitchen = _checked_survey(grid, num_agents)
     if not any(kitchen.touches(cells, "serving") for cells in _cooking_components(kitchen)):
-        wanted = "some S must be in reach of agents who have a usable pot or are handed its soup"
-        problem = f"is a serving tile that no soup can get to, like every other; {wanted}"
+        wanted = "some S must be reachable for agents that can use a pot or are handed its soup"
+        problem = f"is a serving tile, and no soup can get to any of them; {wanted}"
         raise _broken("R7", problem, kitchen.first(kitchen.families["serving"]))
 
 
 def _cooking_components(kitchen: Survey) -> list[int]:
-    """The linked regions from which both an ingredient pile and a pot can be reached."""
+    """The linked regions with access to both an ingredient pile and a pot."""
     return [
         cells
         for cells in set(kitchen.components)
@@ -365,41 +367,41 @@ def _cooking_components(kitchen: Survey) -> list[int]:
 
 
 def check_r8(grid: Grid, num_agents: int) -> None:
-    """R8: every agent can use a station or hand things to an agent elsewhere."""
+    """R8: every agent can use a station or pass items to an agent in another room."""
     kitchen = _checked_survey(grid, num_agents)
     of_use = kitchen.stations | kitchen.handoffs
     for seat, region in enumerate(kitchen.regions):
         if not kitchen.around(region) & of_use:
             problem = (
-                f"starts seat {seat + 1} where it can do nothing; it must reach a station or"
-                " a counter that another agent reaches from the other side"
+                f"is the start of seat {seat + 1}, which can do nothing there; it must reach a"
+                " station, or a counter that another agent reaches from the other side"
             )
             raise _broken("R8", problem, kitchen.first(kitchen.starts[seat]))
 
 
 def check_r9(grid: Grid, num_agents: int) -> None:
-    """R9: the agents together reach a station of every family."""
+    """R9: the agents together can reach a station of every family."""
     kitchen = _checked_survey(grid, num_agents)
     for family in kitchen.missing(kitchen.reachable):
         cell = kitchen.first(kitchen.families[family])
         name = _NAMES[grid[cell[0]][cell[1]]]
-        problem = f"is {name} and no agent reaches one; some {family} tile must be in reach"
+        problem = f"is {name}, and no agent reaches one; some {family} tile must be reachable"
         raise _broken("R9", problem, cell)
 
 
 def check_r10(grid: Grid, num_agents: int) -> None:
-    """R10: an agent who does not reach every family is linked by hand-offs to those who do.
+    """R10: an agent that cannot reach every family is linked by hand-offs to agents that can.
 
-    For two agents that is one counter between their regions. With more agents a counter to just
-    anybody would accept kitchens whose plates never come to the pot, so the links must lead to
+    For two agents this is a counter between their regions. With more agents, a counter shared with
+    any other agent is not enough: plates might never get to the pot. So the links must lead to
     every family.
     """
     kitchen = _checked_survey(grid, num_agents)
     for seat, linked in enumerate(kitchen.components):
         if lacking := kitchen.missing(linked):
             problem = (
-                f"starts seat {seat + 1}, which neither reaches {' nor '.join(lacking)} tiles nor"
-                " is linked to them; it needs a counter shared with an agent who is"
+                f"is the start of seat {seat + 1}, which neither reaches {' nor '.join(lacking)}"
+                " tiles nor is linked to them; it needs a counter shared with an agent that is"
             )
             raise _broken("R10", problem, kitchen.first(kitchen.starts[seat]))
 
@@ -427,7 +429,7 @@ def validate(grid: Grid, num_agents: int) -> None:
 
 
 def check_shape(grid: Grid, num_agents: int) -> None:
-    """Raise GridError unless the kitchen is well defined (R1 to R3, starts), solvable or not."""
+    """Raise GridError unless the kitchen is well-formed (R1 to R3, starts), solvable or not."""
     _check_tiles(grid)
     for rule in (check_r1, check_r2, check_r3):
         rule(grid, num_agents)

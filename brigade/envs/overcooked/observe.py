@@ -1,8 +1,8 @@
-"""What a cook sees: the kitchen as `uint8` planes, its own place and facing first.
+"""What a cook observes: the kitchen as `uint8` planes, its own position and facing first.
 
 Channels for n seats: own position, others' positions, four for own facing (up, down, right,
 left), four for each other seat in seat order, then the sixteen shared ones of `SHARED_CHANNELS`.
-With a window, every channel is zero on the tiles outside it.
+With a window (partial view), all channels are zero outside it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Sight = Literal["full"] | Window
 
 
 def num_channels(num_agents: int) -> int:
-    """18 + 4n: two positions, four facings per seat, sixteen shared."""
+    """18 + 4n channels: two positions, four facings per seat, sixteen shared."""
     return 2 + 4 * num_agents + len(SHARED_CHANNELS)
 
 
@@ -74,13 +74,13 @@ def observe(state: State, task: Task, horizon: int, view: Sight = "full") -> Arr
     if view != "full":
         seen = in_sight(state, task, view).astype(jnp.uint8)
         views = [planes * seen[seat] for seat, planes in enumerate(views)]
-    # Plane by plane first, then turned: neighbouring GPU threads then compute the same plane.
+    # Computed plane by plane, then transposed, so that adjacent GPU threads compute one plane.
     planes = jax.lax.optimization_barrier(jnp.stack(views))
     return planes.swapaxes(1, 2).reshape(len(stands), height, width, -1)
 
 
 def in_sight(state: State, task: Task, window: Window) -> Array:
-    """[seats, cells] bool: the tiles within a window that turns with the cook."""
+    """[seats, cells] bool: the tiles inside a window that rotates with the cook."""
     forward, sides, behind = window
     height, width = task.tile.shape
     cells, own = jnp.arange(height * width), state.cell[:, None]
@@ -93,7 +93,7 @@ def in_sight(state: State, task: Task, window: Window) -> Array:
 
 
 def own_planes(state: State, stands: Array, seat: int) -> list[Array]:
-    """Positions and facings as `seat` sees them: itself first."""
+    """Positions and facings from the view of `seat`, its own first."""
     others = [other for other in range(len(stands)) if other != seat]
     elsewhere = stands[jnp.array(others)].any(0) if others else jnp.zeros_like(stands[0])
     positions = [stands[seat], elsewhere]
@@ -109,7 +109,7 @@ def shared_planes(state: State, task: Task, stands: Array, horizon: int) -> list
     """The sixteen planes of `SHARED_CHANNELS`, each [cells] uint8."""
     tile = task.tile.reshape(-1)
     in_hand = jnp.sum(stands * state.held[:, None], axis=0, dtype=jnp.uint8)
-    thing = state.counter + in_hand  # nobody stands on a counter
+    thing = state.counter + in_hand  # cooks and counters are on different cells
     plated = thing >= SOUP
     cooking = state.tick > 0
     waiting = jnp.where(cooking, 0, state.pot)
@@ -138,10 +138,10 @@ def shared_planes(state: State, task: Task, stands: Array, horizon: int) -> list
 
 
 def changing_entries(task: Task, view: Sight = "full") -> int:
-    """How many entries of an observation can change in a kitchen, or in the worst of many.
+    """How many entries of an observation can change in a kitchen; for several, the maximum.
 
-    Cooks and what they hold are on floor; things lie on counters beside it; pots beside it cook.
-    With a window, what stands still comes and goes as well.
+    Cooks and what they hold are on floor tiles; items lie on counters next to floor; pots next to
+    floor cook. With a window, fixed tiles come into view and leave it, too.
     """
     tile = np.asarray(task.tile)
     seats = task.start.shape[-1]
@@ -156,11 +156,11 @@ def changing_entries(task: Task, view: Sight = "full") -> int:
     def count(cells: np.ndarray) -> np.ndarray:
         return cells.sum((-2, -1))
 
-    of_things = 2 + 2 * ingredients  # in a soup and alone; ready, plate
-    of_pots = 2 + 2 * ingredients  # waiting and in a soup; steps left, ready
-    entries = count(floor) * (2 + 4 * seats + of_things)
-    entries += count(beside & (tile == COUNTER)) * (1 + of_things)
-    entries += count(beside & (tile == POT)) * of_pots
+    item_channels = 2 + 2 * ingredients  # in a soup and alone; ready, plate
+    pot_channels = 2 + 2 * ingredients  # not cooking and in a soup; steps left, ready
+    entries = count(floor) * (2 + 4 * seats + item_channels)
+    entries += count(beside & (tile == COUNTER)) * (1 + item_channels)
+    entries += count(beside & (tile == POT)) * pot_channels
     entries += tile.shape[-2] * tile.shape[-1]  # urgency, everywhere
     if view != "full":
         entries += count((tile != FLOOR) & ~(beside & (tile == COUNTER)))  # the kind of tile

@@ -1,4 +1,4 @@
-"""Pictures of kitchens, and films of them."""
+"""Pictures and GIFs of kitchens."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, task_from_grid
 from brigade.envs.overcooked.things import FLOOR, UP
 
-UNCHANGED = 255  # the last of a GIF's 256 colours stands for pixels that stay as they were
-EXACT_COLOURS = 32  # floor, wood and other flat areas
-PALETTE_FRAMES = 48  # so many frames, spread over the film, show all its colours
+UNCHANGED = 255  # the last of 256 palette entries marks pixels that do not change
+EXACT_COLOURS = 32  # palette entries for floor, wood and other flat areas
+PALETTE_FRAMES = 48  # number of frames, evenly spaced, from which the palette is computed
 LAST_FRAME_MS = 1000
 
 
@@ -28,7 +28,7 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
     """RGB uint8 [height * tile_px, width * tile_px, 3] of a single kitchen."""
     tile = np.asarray(task.tile)
     if tile.ndim != 2 or np.ndim(state.cell) != 1:
-        raise ValueError("render draws one kitchen; take one of a batch, or use render_states")
+        raise ValueError("render draws one kitchen; index the batch, or use render_states")
     cook_time, width = int(task.cook_time), tile.shape[1]
     wet = np.asarray(task.slippery).tobytes()
     image = background(tile.tobytes(), wet, width, tile_px).copy()
@@ -36,7 +36,7 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
     def put(sprite: Image.Image, x: int, y: int) -> None:
         image.paste(sprite, (x * tile_px, y * tile_px), sprite)
 
-    # Where things are comes from `describe`; what is in a soup only the state knows.
+    # Positions come from `describe`; the contents of soups are only in the state.
     scene = describe(state, task)
     pot, tick, counter = (np.asarray(plane) for plane in (state.pot, state.tick, state.counter))
     for place in scene["pots"]:
@@ -53,7 +53,7 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def background(tiles: bytes, wet: bytes, width: int, tile_px: int) -> Image.Image:
-    """The kitchen without anything that changes: hand out copies only."""
+    """The parts of the kitchen that never change. Cached: copy it before drawing on it."""
     tile = np.frombuffer(tiles, np.uint8).reshape(-1, width)
     slippery = np.frombuffer(wet, bool).reshape(-1, width)
     image = Image.new("RGB", (width * tile_px, tile.shape[0] * tile_px))
@@ -71,28 +71,28 @@ def background(tiles: bytes, wet: bytes, width: int, tile_px: int) -> Image.Imag
 def render_grid(
     grid_rows: str | Sequence[str], tile_px: int = 32, num_agents: int = 2
 ) -> np.ndarray:
-    """A kitchen at its start, everyone facing up."""
+    """A kitchen at its start, with all cooks facing up."""
     task = task_from_grid(grid_rows, num_agents=num_agents)
     return render(rules.start(task, jnp.full(num_agents, UP, jnp.int32)), task, tile_px)
 
 
 def render_states(states: State, task: Task, tile_px: int = 32) -> list[np.ndarray]:
-    """One picture per moment of `states`, whose leaves are [moments, ...]."""
-    states, task = jax.device_get((states, task))  # once, not per moment
+    """One picture per timestep of `states`, whose leaves are [timesteps, ...]."""
+    states, task = jax.device_get((states, task))  # once, not per timestep
     leaves, structure = jax.tree.flatten(states)
-    moments = (jax.tree.unflatten(structure, moment) for moment in zip(*leaves, strict=True))
-    return [render(state, task, tile_px) for state in moments]
+    timesteps = (jax.tree.unflatten(structure, leaf) for leaf in zip(*leaves, strict=True))
+    return [render(state, task, tile_px) for state in timesteps]
 
 
 def save_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: int = 8) -> None:
-    """Write a looping GIF that rests on its last frame. Equal frames in a row become one."""
+    """Write a looping GIF that pauses on its last frame; repeated frames are merged."""
     pictures = list(frames)
     if not pictures or fps < 1:
-        raise ValueError("a film needs at least one frame and at least one frame per second")
+        raise ValueError("a GIF needs at least one frame and at least one frame per second")
     colours = shared_colours(pictures)
     palette = Image.new("P", (1, 1))
     palette.putpalette(colours)
-    # Without dithering, what does not move keeps its colour from frame to frame.
+    # Without dithering, pixels that do not change keep their colour from frame to frame.
     first, *rest = [
         Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE)
         for picture in pictures
@@ -109,9 +109,9 @@ def save_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: in
             duration=[round(100 / fps) * 10] * len(rest) + [LAST_FRAME_MS],  # in units of 10 ms
             loop=0,
             disposal=1,
-            palette=colours.ljust(3 * 256, b"\0"),  # given once, and not with every frame
+            palette=colours.ljust(3 * 256, b"\0"),  # once for all frames
             transparency=UNCHANGED,
-            optimize=True,  # pixels that stay as they were become `transparency`
+            optimize=True,  # unchanged pixels become `transparency`
         )
         os.replace(draft, target)
     finally:
@@ -119,7 +119,7 @@ def save_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: in
 
 
 def shared_colours(pictures: Sequence[np.ndarray]) -> bytes:
-    """The palette of a film: its commonest colours as they are, then the others in groups."""
+    """The palette of a GIF: the most frequent colours exactly, the others clustered."""
     step = max(len(pictures) // PALETTE_FRAMES, 1)
     pixels = np.concatenate([picture.reshape(-1, 3) for picture in pictures[::step]])
     codes, counts = np.unique(pixels @ np.array([1 << 16, 1 << 8, 1]), return_counts=True)
@@ -128,8 +128,8 @@ def shared_colours(pictures: Sequence[np.ndarray]) -> bytes:
     exact, others = colours[:EXACT_COLOURS], colours[EXACT_COLOURS:]
     entries = exact.tobytes()
     if len(others):
-        # Each colour counts once: a small bright thing matters as much as a large counter.
+        # Each colour counts once, so small items matter as much as large counters.
         grouped = Image.fromarray(others[None]).quantize(UNCHANGED - EXACT_COLOURS, kmeans=4)
         entries += bytes(grouped.getpalette() or [])
     triples = (entries[i : i + 3] for i in range(0, len(entries), 3))
-    return b"".join(dict.fromkeys(triples))  # Pillow needs each entry only once
+    return b"".join(dict.fromkeys(triples))  # without duplicates, as Pillow requires

@@ -1,9 +1,9 @@
-"""The rules of Overcooked, with pots that start by themselves when they are full.
+"""The rules of Overcooked, with pots that start cooking as soon as they are full.
 
 One step: interactions in seat order, then movement, then the pots cook. Everything is a mask or
 arithmetic over seats and cells, so a batch of kitchens compiles to a few fused kernels. Cells are
-numbered row by row; the rim of a kitchen is never floor, so a step from a floor cell to its
-neighbour never leaves the board.
+numbered in row-major order. The border of a kitchen is never floor, so a step from a floor cell
+never leaves the grid.
 """
 
 from __future__ import annotations
@@ -70,21 +70,21 @@ EVENTS = (
 
 
 class State(struct.PyTreeNode):
-    """A kitchen at one moment."""
+    """A kitchen at one timestep."""
 
-    cell: Array  # [seats] int32: where each cook stands
+    cell: Array  # [seats] int32: position of each cook
     facing: Array  # [seats] int32: up, down, right, left
-    held: Array  # [seats] uint8: a thing
-    counter: Array  # [cells] uint8: the thing that lies there
-    pot: Array  # [cells] uint8: what is in the pot
+    held: Array  # [seats] uint8: the item in hand
+    counter: Array  # [cells] uint8: the item on the counter
+    pot: Array  # [cells] uint8: contents of the pot
     tick: Array  # [cells] uint8: steps the pot has cooked, 0 while it is not full
     time: Array  # int32: steps played
     soups: Array  # int32: soups served
-    last_action: Any = None  # [seats] int32, -1 before the first; only where actions are sticky
+    last_action: Any = None  # [seats] int32, -1 before the first; only with sticky actions
 
 
 class Outcome(struct.PyTreeNode):
-    """What a step brought, per seat."""
+    """The outcome of a step for each seat."""
 
     deliveries: Array  # [seats] bool
     shaped_reward: Array  # [seats] f32
@@ -94,13 +94,13 @@ class Outcome(struct.PyTreeNode):
 class Faced(struct.PyTreeNode):
     """What is on the tile a seat faces."""
 
-    lying: Array  # uint8: a thing on a counter
-    contents: Array  # uint8: what is in a pot
+    lying: Array  # uint8: the item on a counter
+    contents: Array  # uint8: the contents of a pot
     tick: Array  # uint8: steps that pot has cooked
 
 
 class Interaction(struct.PyTreeNode):
-    """What one seat's interaction did; at most one of these is true, except `useful_plate`."""
+    """The effect of one seat's interaction; at most one is true, besides `useful_plate`."""
 
     puts_on_counter: Array
     takes_from_counter: Array
@@ -113,11 +113,11 @@ class Interaction(struct.PyTreeNode):
     delivers: Array
     finds_counter_idle: Array
     finds_nothing: Array
-    thing: Array  # what was put down, or taken from the counter
+    thing: Array  # the item put on or taken from the counter
 
 
 def start(task: Task, facing: Array) -> State:
-    """Everyone on their start cell, hands, counters and pots empty."""
+    """All cooks on their start cells; hands, counters and pots are empty."""
     nothing = jnp.zeros(task.tile.size, jnp.uint8)
     zero = jnp.int32(0)
     held = jnp.zeros(task.start.shape, jnp.uint8)
@@ -125,7 +125,7 @@ def start(task: Task, facing: Array) -> State:
 
 
 def step(state: State, action: Array, task: Task, roles: bool = False) -> tuple[State, Outcome]:
-    """Play one joint action [seats]; with `roles`, chefs take no plates and waiters no food."""
+    """Play one joint action [seats]; with `roles`, chefs take no plates, waiters no ingredients."""
     acted, interactions = interact_in_seat_order(state, action, task, roles)
     cell, facing = move(state.cell, state.facing, action, task)
     deliveries = jnp.stack([did.delivers for did in interactions])
@@ -143,9 +143,10 @@ def step(state: State, action: Array, task: Task, roles: bool = False) -> tuple[
 def interact_in_seat_order(
     state: State, action: Array, task: Task, roles: bool
 ) -> tuple[State, list[Interaction]]:
-    """A later seat meets what an earlier one left. Facing is as it was before the step.
+    """Interactions one after another: a later seat sees what an earlier one changed.
 
-    The board is read once and written once; in between, seats that face the same tile hand it on.
+    Cooks face where they did before the step. The grid is read once and written once; in between,
+    the tile that several seats face is passed from one to the next.
     """
     faced = state.cell + offsets(task)[state.facing]
     tile = task.tile.reshape(-1)[faced]
@@ -170,7 +171,7 @@ def interact_in_seat_order(
 
 
 def as_left_by_earlier_seats(found: Faced, faced: Array, left: list[Faced], seat: int) -> Faced:
-    """What `seat` meets: the tile as the last earlier seat that faces it left it."""
+    """The tile that `seat` faces, as changed by earlier seats that face the same tile."""
     here = jax.tree.map(lambda board: board[seat], found)
     for earlier, after in enumerate(left):
         same = faced[earlier] == faced[seat]
@@ -187,7 +188,7 @@ def interact(
     role: Array | None,
     task: Task,
 ) -> Interaction:
-    """What a seat does to the tile it faces, given what it holds and what is there."""
+    """The effect of a seat on the tile it faces, given what it holds and what is there."""
     empty_handed = hand == NOTHING
     can_take = empty_handed if role is None else empty_handed & ~is_barred(role, tile, here.lying)
     has_ingredient = (hand == ONION) | (hand == TOMATO)
@@ -219,14 +220,14 @@ def interact(
 
 
 def is_barred(role: Array, tile: Array, lying: Array) -> Array:
-    """Whether a role may not take what a tile offers: no plates for chefs, no food for waiters."""
+    """Whether a role may not take what is on a tile: chefs no plates, waiters no ingredients."""
     plate = (tile == PLATE_PILE) | (lying == PLATE)
     food = (tile == ONION_PILE) | (tile == TOMATO_PILE) | (lying == ONION) | (lying == TOMATO)
     return ((role == CHEF) & plate) | ((role == WAITER) & food)
 
 
 def hand_and_tile_after(hand: Array, here: Faced, did: Interaction) -> tuple[Array, Faced]:
-    """Move the thing between hand, counter and pot."""
+    """Move the item between hand, counter and pot."""
     gives = did.puts_on_counter | did.fills_pot | did.delivers
     new_hand = hand
     for happened, thing in (
@@ -251,7 +252,7 @@ def hand_and_tile_after(hand: Array, here: Faced, did: Interaction) -> tuple[Arr
 
 
 def write_back(state: State, held: Array, faced: Array, left: list[Faced]) -> State:
-    """Put the faced tiles back on the board, in seat order: the last to touch a tile decides."""
+    """Write the faced tiles back in seat order, so the last seat to change a tile decides."""
     counter, pot, tick = state.counter, state.pot, state.tick
     for seat, after in enumerate(left):
         here = jnp.arange(counter.size) == faced[seat]
@@ -262,10 +263,10 @@ def write_back(state: State, held: Array, faced: Array, left: list[Faced]) -> St
 
 
 def move(cell: Array, facing: Array, action: Array, task: Task) -> tuple[Array, Array]:
-    """Turn, and go where nobody is in the way.
+    """Turn, and move unless another cook is in the way.
 
-    Seats that want the same cell stay. A seat may follow one that goes, so a file of cooks moves
-    on as one; those who swap or chase each other in a ring all stay, since none can go first.
+    Seats that want the same cell stay. A seat may move into a cell that another one leaves, so a
+    line of cooks moves together. Cooks that want to swap or to rotate in a ring all stay.
     """
     walks = action < STAY
     target = cell + offsets(task)[action]
@@ -279,7 +280,7 @@ def move(cell: Array, facing: Array, action: Array, task: Task) -> tuple[Array, 
         for seat in seats
     ]
     goes = [jnp.bool_(False) for _ in seats]
-    for _ in seats:  # each round lets those go who wait for somebody who goes
+    for _ in seats:  # each round lets seats follow those that already move
         goes = [
             may_go[seat]
             & ~any_of(
@@ -291,18 +292,18 @@ def move(cell: Array, facing: Array, action: Array, task: Task) -> tuple[Array, 
 
 
 def any_of(conditions: Iterable[Array]) -> Array:
-    """Whether one of a few conditions holds: arithmetic that fuses, where a reduction does not."""
+    """Whether any of a few conditions holds, as arithmetic that fuses; a reduction does not."""
     return reduce(or_, conditions, jnp.bool_(False))
 
 
 def cook(pot: Array, tick: Array, task: Task) -> Array:
-    """A full pot cooks, from the very step that filled it, until its soup is ready."""
+    """A full pot cooks until its soup is ready, starting with the step that filled it."""
     is_full = onions(pot) + tomatoes(pot) == task.pot_size
     return jnp.where(is_full & (tick < task.cook_time), tick + 1, tick).astype(jnp.uint8)
 
 
 def shaped_reward(did: Interaction) -> Array:
-    """What one seat earns for useful steps towards a soup."""
+    """The shaped reward of one seat for progress towards a soup."""
     return (
         PLACEMENT_REWARD * did.fills_pot
         + USEFUL_PLATE_REWARD * did.useful_plate
@@ -344,6 +345,6 @@ def events(before: State, after: State, action: Array, interactions: list[Intera
 
 
 def offsets(task: Task) -> Array:
-    """[6] int32: how far each action moves a cook in the numbering of cells."""
+    """[6] int32: the change of the cell number for each action."""
     width = task.tile.shape[1]
     return jnp.array([-width, width, 1, -1, 0, 0], jnp.int32)

@@ -1,7 +1,7 @@
-"""Small pictures of tiles, things, pots and cooks, drawn once and then kept.
+"""Sprites of tiles, items, pots and cooks, drawn once and cached.
 
-A sprite is drawn in units of one tile, x to the right and y down, and never leaves its tile: what
-changes in a kitchen changes only the tiles concerned.
+Coordinates are in units of one tile, x to the right and y down. A sprite never extends beyond its
+tile, so a change in the kitchen redraws only the tiles concerned.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from brigade.envs.overcooked.things import (
     tomatoes,
 )
 
-Colour = tuple[int, ...]  # red, green, blue and perhaps alpha
+Colour = tuple[int, ...]  # RGB or RGBA
 Point = tuple[float, float]
 
-# Okabe and Ito's blue, vermillion, bluish green and reddish purple: told apart by everyone.
+# From Okabe and Ito's colour-blind safe palette.
 SEAT_COLOURS: tuple[Colour, ...] = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167))
 DIRECTIONS = {UP: (0, -1), DOWN: (0, 1), RIGHT: (1, 0), LEFT: (-1, 0)}
 EYES = {UP: (), DOWN: (-0.12, 0.12), RIGHT: (-0.02, 0.17), LEFT: (-0.17, 0.02)}  # none from behind
@@ -63,12 +63,12 @@ GREEN, GREEN_LIGHT, GREEN_DARK = (64, 150, 92), (104, 186, 128), (38, 104, 62)
 HAT_LINE, HAT_FOLD = (92, 94, 104), (196, 200, 210)
 PROGRESS, READY = (255, 196, 60), (92, 224, 110)
 
-OVERSAMPLING = 8  # what is drawn large and shrunk has smooth edges
-MIN_PX_FOR_NUMBER = 24  # below that, digits are only noise
+OVERSAMPLING = 8  # drawn larger and scaled down, for smooth edges
+MIN_PX_FOR_NUMBER = 24  # on smaller tiles digits are not readable
 
 
 class Canvas:
-    """A transparent tile to draw on in units of the tile."""
+    """A transparent tile to draw on, with coordinates in units of the tile."""
 
     def __init__(self, px: int) -> None:
         self.px = px
@@ -122,18 +122,18 @@ class Canvas:
 
     @property
     def line(self) -> float:
-        """The width of an outline: about a pixel on small tiles, but less than a small disc."""
+        """The width of an outline: about a pixel on small tiles, but thinner than a small disc."""
         return min(max(0.028, 0.8 / self.px), 0.06)
 
     def finished(self) -> Image.Image:
-        """The tile at its final size; plain averages keep flat areas flat, and so GIFs small."""
+        """The tile at its final size; box averages keep flat areas flat, which keeps GIFs small."""
         return self.image.resize((self.px, self.px), Image.Resampling.BOX)
 
     def _scaled(self, *points: Point) -> list[Point]:
         return [(x * self.scale, y * self.scale) for x, y in points]
 
 
-# Things.
+# Items.
 
 
 def draw_onion(c: Canvas, x: float, y: float, r: float) -> None:
@@ -183,29 +183,29 @@ DRAW_THING: dict[int, DrawThing] = {
 
 
 def draw_thing(c: Canvas, thing: int, x: float, y: float, r: float) -> None:
-    """Whatever can be carried; a soup is told by its contents."""
+    """Any item that can be carried."""
     draw = partial(draw_soup, contents=thing - SOUP) if thing >= SOUP else DRAW_THING[thing]
     draw(c, x, y, r)
 
 
 def draw_lying(c: Canvas, thing: int) -> None:
-    """A thing and its shadow on a counter."""
+    """An item and its shadow on a counter."""
     c.oval(0.5, 0.58, 0.3, 0.28, SHADOW)
     draw_thing(c, thing, 0.49, 0.48, 0.3)
 
 
 def corners(count: int) -> list[float]:
-    """Where the ingredients of a soup are, in degrees; there is always room for three."""
+    """The angles of a soup's ingredients in degrees, spaced for at least three."""
     return [90 + 360 / max(count, 3) * place for place in range(count)]
 
 
 def soup_colour(contents: int) -> Colour:
-    """Between golden and red, by the share of tomatoes."""
+    """From golden to red, by the share of tomatoes."""
     total = max(onions(contents) + tomatoes(contents), 1)
     return _mixed(ONION_SOUP, TOMATO_SOUP, tomatoes(contents) / total)
 
 
-# Tiles: the whole canvas.
+# Tiles, which fill the canvas.
 
 
 def draw_floor(c: Canvas, shade: int = 0, wet: bool = False) -> None:
@@ -277,7 +277,7 @@ DRAW_TILE: dict[int, Callable[[Canvas], None]] = {
 
 
 def draw_pot(c: Canvas, contents: int, tick: int, cook_time: int) -> None:
-    """A cauldron from above: ingredients, then a ring that fills, then steam and a green ring."""
+    """A pot from above: ingredients, then a progress ring, then steam and a green ring."""
     c.disc(0.5, 0.54, 0.43, SHADOW)
     for x in (0.0, 0.82):
         c.box(x + 0.01, 0.37, x + 0.17, 0.63, IRON, 0.07)
@@ -318,9 +318,9 @@ def _draw_ready(c: Canvas, contents: int, tick: int, cook_time: int) -> None:
 
 
 def draw_cook(c: Canvas, seat: int, facing: int, held: int) -> None:
-    """A round cook with a tall hat; face, hands and the thing held are on the side it faces."""
+    """A round cook with a tall hat; face, hands and held item are on the side it faces."""
     (dx, dy), body = DIRECTIONS[facing], SEAT_COLOURS[seat % len(SEAT_COLOURS)]
-    x, y = 0.5 - 0.06 * dx, 0.59 - 0.06 * dy  # back a little: room for what is held
+    x, y = 0.5 - 0.06 * dx, 0.59 - 0.06 * dy  # moved back a little, to make room for the held item
     c.oval(x, 0.88, 0.33, 0.1, SHADOW)
     c.disc(x, y, 0.335, body, INK)
     for eye_x in EYES[facing]:
@@ -336,7 +336,7 @@ def draw_cook(c: Canvas, seat: int, facing: int, held: int) -> None:
 
 
 def _draw_hat(c: Canvas, x: float, y: float) -> None:
-    """A white toque whose band ends at `y`; first its outline, then its inside."""
+    """A white toque whose band ends at `y`: first the outline, then the inside."""
     for inset, colour in ((0.0, HAT_LINE), (c.line, WHITE)):
         for puff_x, puff_y, r in ((-0.16, -0.22, 0.125), (0.16, -0.22, 0.125), (0, -0.27, 0.15)):
             c.disc(x + puff_x, y + puff_y, r - inset, colour)
@@ -344,37 +344,37 @@ def _draw_hat(c: Canvas, x: float, y: float) -> None:
     c.box(x - 0.17, y - 0.09, x + 0.17, y - 0.065, HAT_FOLD)
 
 
-# What the renderer asks for. Every sprite is drawn once.
+# The sprites that the renderer uses; each is drawn once.
 
 
 @cache
 def tile_sprite(tile: int, shade: int, px: int, wet: bool = False) -> Image.Image:
-    """A tile; `shade`, which is 0 or 1, and `wet` matter to floors only."""
+    """A tile; `shade` (0 or 1) and `wet` only affect floor."""
     floor = partial(draw_floor, shade=shade, wet=wet)
     return _drawn(px, floor if tile == FLOOR else DRAW_TILE[tile])
 
 
 @cache
 def shadow_sprite(px: int) -> Image.Image:
-    """What a counter casts on the floor below it."""
+    """The shadow of a counter on the floor below it."""
     return _drawn(px, lambda c: c.box(0, 0, 1, 0.1, CAST_SHADOW))
 
 
 @cache
 def thing_sprite(thing: int, px: int) -> Image.Image:
-    """A thing that lies on a counter."""
+    """An item on a counter."""
     return _drawn(px, partial(draw_lying, thing=thing))
 
 
 @cache
 def pot_sprite(contents: int, tick: int, cook_time: int, px: int) -> Image.Image:
-    """A pot with what is in it."""
+    """A pot with its contents."""
     return _drawn(px, partial(draw_pot, contents=contents, tick=tick, cook_time=cook_time))
 
 
 @cache
 def cook_sprite(seat: int, facing: int, held: int, px: int) -> Image.Image:
-    """A cook with what it holds."""
+    """A cook with the item it holds."""
     return _drawn(px, partial(draw_cook, seat=seat, facing=facing, held=held))
 
 

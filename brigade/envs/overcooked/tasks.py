@@ -1,4 +1,4 @@
-"""A kitchen as data: the Task pytree, made from a grid of symbols."""
+"""A kitchen as data: the Task pytree, built from a grid of symbols."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from brigade.envs.overcooked.things import (
     WAITER,
 )
 
-NEVER = 2**30  # the cycle time of a kitchen where no soup can be served
+NEVER = 2**30  # the cycle time of a kitchen in which no soup can be served
 
 
 class Task(struct.PyTreeNode):
-    """One kitchen. The same shapes for every kitchen of a sequence."""
+    """One kitchen, with the same shapes for every kitchen of a sequence."""
 
     tile: Array  # [height, width] uint8
     start: Array  # [seats] int32 cells
-    region: Array  # [height, width] uint8: rooms where cooks start, from 1; 0 everywhere else
+    region: Array  # [height, width] uint8: rooms in which cooks start, from 1; 0 elsewhere
     slippery: Array  # [height, width] bool
     role: Array  # [seats] int8: ANY, CHEF or WAITER
-    pot_size: Array  # uint8: ingredients of a soup
-    cook_time: Array  # uint8
-    cycle_time: Array  # int32: steps one good cook needs per soup; scores are divided by it
-    id: Array  # int32: which task of a sequence this is
+    pot_size: Array  # uint8: ingredients per soup
+    cook_time: Array  # uint8: in steps
+    cycle_time: Array  # int32: steps that one good cook needs per soup; it normalises the score
+    id: Array  # int32: index of the task in its sequence
 
 
 def task_from_grid(
@@ -59,9 +59,9 @@ def task_from_grid(
     roles: Sequence[int] | None = None,
     slippery: Collection[Cell] = (),
 ) -> Task:
-    """Read a grid into a Task, padded with counters on the right and below to the given size.
+    """Build a task from a grid, padded with counters on the right and below to the given size.
 
-    `roles` has one of ANY, CHEF and WAITER per seat; `slippery` are (row, column) from 0.
+    `roles` has one of ANY, CHEF and WAITER per seat; `slippery` has (row, column) from 0.
     """
     grid = parse_grid(rows)
     check_shape(grid, num_agents)
@@ -83,7 +83,7 @@ def task_from_grid(
 
 
 def regions(grid: Grid, num_agents: int, tile: np.ndarray) -> np.ndarray:
-    """Number the rooms where cooks start, from 1; every other tile is 0."""
+    """Number the rooms in which cooks start, from 1; all other tiles are 0."""
     kitchen = survey(grid, num_agents)
     numbers = np.zeros_like(tile)
     for number, region in enumerate(dict.fromkeys(kitchen.regions), 1):
@@ -94,29 +94,31 @@ def regions(grid: Grid, num_agents: int, tile: np.ndarray) -> np.ndarray:
 
 
 def marked(cells: Collection[Cell], tile: np.ndarray) -> np.ndarray:
-    """[height, width] bool: true on the given floor cells."""
+    """[height, width] bool: True on the given floor cells."""
     mask = np.zeros(tile.shape, bool)
     for row, column in cells:
         inside = 0 <= row < tile.shape[0] and 0 <= column < tile.shape[1]
         if not inside or tile[row, column] != FLOOR:
-            raise ValueError(f"slippery: row {row + 1}, column {column + 1} is no floor tile")
+            raise ValueError(
+                f"slippery: row {row + 1}, column {column + 1} is not floor; give floor tiles only"
+            )
         mask[row, column] = True
     return mask
 
 
 def checked_roles(roles: Sequence[int] | None, num_agents: int) -> Sequence[int]:
-    """One role per seat; without roles everybody may take anything."""
+    """One role per seat; without roles all cooks may take anything."""
     if roles is None:
         return [ANY] * num_agents
     if len(roles) != num_agents or not all(ANY <= role <= WAITER for role in roles):
         raise ValueError(
-            f"roles is {tuple(roles)}; give {num_agents}, each 0 (any), 1 (chef) or 2 (waiter)"
+            f"roles is {tuple(roles)}; give {num_agents} roles: 0 (any), 1 (chef) or 2 (waiter)"
         )
     return roles
 
 
 def padded_tiles(grid: Grid, height: int, width: int) -> np.ndarray:
-    """The grid's tiles [height, width], starts as floor."""
+    """The tiles of a grid [height, width]; starts are floor."""
     if height < len(grid) or width < len(grid[0]):
         raise GridError(
             f"size: the kitchen has {len(grid)} rows and {len(grid[0])} columns and does not fit "

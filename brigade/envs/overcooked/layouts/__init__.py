@@ -11,14 +11,14 @@ from brigade.registry import unknown_name
 
 
 class UnknownLayout(KeyError):
-    """A name that is no layout; unlike a KeyError's, the message is shown without quotes."""
+    """There is no such layout; unlike KeyError, its message is shown without quotes."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class _Layouts(Mapping[str, Grid]):
-    """Kitchens by name, in sorted order; a file is read when its kitchen is first asked for."""
+    """Kitchens by name, sorted; a file is read when its kitchen is first used."""
 
     def __init__(self, package: str) -> None:
         self._package = package

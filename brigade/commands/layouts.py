@@ -1,4 +1,4 @@
-"""`brigade layouts`: draw kitchens, save their pictures, check one of the user's own."""
+"""`brigade layouts`: generate kitchens, save their pictures, check the user's own."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from brigade.envs.overcooked.solve import needs_handoff
 from brigade.errors import UserError
 
 
-def drawn_kitchens(
+def generated_kitchens(
     level: str, num: int, seed: int, num_agents: int, require_handoff: bool = False
 ) -> dict[str, Grid]:
-    """`num` kitchens of a level, by name."""
+    """`num` generated kitchens of a level, by name."""
     try:
         spec = replace(level_spec(level), require_handoff=require_handoff)
         grids = generate_sequence(spec, num, seed, num_agents)
@@ -27,12 +27,14 @@ def drawn_kitchens(
     return {f"{kind}-seed-{seed}-{place}": grid for place, grid in enumerate(grids, 1)}
 
 
-def checked_kitchen(path: Path, num_agents: int | None, require_handoff: bool = False) -> Grid:
-    """A kitchen from a file, if it obeys all ten rules and needs a hand-off where that is asked."""
+def read_kitchen(path: Path, num_agents: int | None, require_handoff: bool = False) -> Grid:
+    """Read a kitchen from a file and check the ten rules and, if asked for, the hand-off."""
     try:
         grid = read_grid(path, num_agents)
         if require_handoff and not needs_handoff(grid, num_agents or count_seats(grid)):
-            raise UserError(f"{path}: soup can be served without a hand-off; part the cooks' rooms")
+            raise UserError(
+                f"{path}: soup can be served without a hand-off; separate the cooks with counters"
+            )
         return grid
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from error
@@ -41,7 +43,7 @@ def checked_kitchen(path: Path, num_agents: int | None, require_handoff: bool = 
 
 
 def save_kitchens(kitchens: dict[str, Grid], folder: Path, num_agents: int) -> None:
-    """A picture and a text file each."""
+    """Write a picture and a text file of each."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, grid in kitchens.items():
         write_grid(folder / f"{name}.txt", grid)

@@ -1,4 +1,4 @@
-"""What a run needs: memory and disk counted from shapes, time measured on a small rollout."""
+"""The cost of a run: memory and disk from shapes, speed by timing a small rollout."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from brigade.runs.config import Experiment
 from brigade.train import TrainState
 from brigade.train.trainer import acting_with, pick, stack_sequences
 
-MEASURED_STEPS = 6400  # a rollout of about this size is timed and scaled up
+TIMED_STEPS = 6400  # a rollout of about this size is timed; the time is then extrapolated
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Environment steps per second, and what tracing and compiling cost."""
+    """Environment steps per second, and the time to trace and compile."""
 
     steps_per_second: float
     compile_seconds: float
 
 
 def experiment_speed(experiment: Experiment) -> Speed:
-    """Whole updates of a small rollout with the experiment's network and settings, one seed."""
+    """Time whole updates on a small rollout, with the experiment's settings and one seed."""
     small = shrunk(experiment)
     parts = assemble(small)
-    rounds, cast = stack_sequences(parts.sequences, parts.table.companies), parts.table.cast
+    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
     state = parts.trainer.begin_task(parts.trainer.init(parts.seeds, rounds, cast), rounds, 0)
 
     def step(_: int) -> Any:
@@ -46,10 +46,10 @@ def experiment_speed(experiment: Experiment) -> Speed:
 
 
 def shrunk(experiment: Experiment) -> Experiment:
-    """The same experiment with one seed and few environments: quick to time."""
+    """The experiment with one seed and few environments, which is quick to time."""
     config = experiment.config
     tables = experiment.generator.tables if experiment.generator else 1
-    envs = max(1, min(config.num_envs, -(-MEASURED_STEPS // config.num_steps)))
+    envs = max(1, min(config.num_envs, -(-TIMED_STEPS // config.num_steps)))
     envs = -(-envs // tables) * tables
     return dataclasses.replace(
         experiment, config=dataclasses.replace(config, seeds=1, num_envs=envs)
@@ -57,19 +57,19 @@ def shrunk(experiment: Experiment) -> Experiment:
 
 
 def speed_of(call: Callable[[int], Any], steps: int, repetitions: int = 5) -> Speed:
-    """A first call that compiles, then the median of some more."""
+    """Time a first call, which compiles, then take the median of `repetitions` more."""
     seconds = []
     for number in range(repetitions + 1):
-        began = time.perf_counter()
+        start = time.perf_counter()
         jax.block_until_ready(call(number))
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - start)
     median = statistics.median(seconds[1:])
     return Speed(steps / median, seconds[0] - median)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run needs."""
+    """What a run needs, summed over its seeds; `parameters` are per seed."""
 
     steps: int
     updates: int
@@ -81,24 +81,24 @@ class Cost:
 
 
 def cost(experiment: Experiment, parts: Parts) -> Cost:
-    """Counted from shapes alone."""
+    """Computed from shapes; nothing is run."""
     config, trainer = experiment.config, parts.trainer
-    updates = config.tasks_in_all * config.updates_per_task
+    updates = config.total_tasks * config.updates_per_task
     per_task = -(-config.updates_per_task // config.eval_every)
-    evaluations = 1 + config.tasks_in_all * per_task
+    evaluations = 1 + config.total_tasks * per_task
     state = abstract_state(parts)
-    rounds = stack_sequences(parts.sequences, parts.table.companies)
+    rounds = stack_sequences(parts.sequences, parts.table.pairings)
     one_seed = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), state)
 
     def rollout(state: TrainState, now: Round, key: Key) -> Trajectory:
-        acting = acting_with(trainer, state.learner, parts.table.cast, now.company, key)
+        acting = acting_with(trainer, state.learner, parts.table.cast, now.pairing, key)
         return trainer.source.next(state.source, acting, now.task, key)[1]
 
     traj = jax.eval_shape(rollout, one_seed, pick(pick(rounds, 0), 0), one_seed.key)
     state_bytes = size_of(state)
-    games = config.eval_episodes * config.eval_consecutive
-    games *= len(parts.table.partner_names) * len(parts.table.seat_names)
-    record = 8 * evaluations * config.tasks * config.seeds * games
+    episodes = config.eval_episodes * config.eval_consecutive
+    episodes *= len(parts.table.partner_names) * len(parts.table.seat_names)
+    record = 8 * evaluations * config.tasks * config.seeds * episodes
     return Cost(
         steps=updates * config.steps_per_update * config.seeds,
         updates=updates,

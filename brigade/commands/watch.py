@@ -1,4 +1,4 @@
-"""`brigade watch`: one game of a run's policies, as a moving picture."""
+"""`brigade watch`: one episode of a run's policies as a GIF."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 import jax
 
-from brigade.core import Acting, Round
+from brigade.core import Acting, Environment, Round
 from brigade.envs.overcooked.render import save_gif
 from brigade.errors import UserError
 from brigade.registry import unknown_name
 from brigade.runs.run import LoadedRun, load
-from brigade.train.collect import RolloutState, begin, step_all
+from brigade.train.collect import RolloutState, start_games, step_all
 from brigade.train.evaluate import seating_of, shape_of
 from brigade.train.trainer import pick, stack_sequences
 
 
-def film(
+def save_episode(
     path: Path,
     task: int,
     seed: int | None,
@@ -27,29 +27,31 @@ def film(
     partner: str | None = None,
     seat: str | None = None,
 ) -> tuple[Path, float]:
-    """Play task `task` (from 1) with one seed's policy; return the picture's path and the score."""
+    """Play one episode of task `task` (from 1); return the path of the GIF and the score."""
     if out is not None and out.suffix.lower() != ".gif":
-        raise UserError(f"--out is {out}; films are GIFs, so give a name that ends in .gif")
+        raise UserError(f"--out is {out}; it must end in .gif")
     run = load(path, trust=trust)
     seeds = list(run.parts.seeds)
     if seed is not None and seed not in seeds:
-        raise UserError(f"the run has no seed {seed}; it has {', '.join(map(str, seeds))}")
+        raise UserError(f"the run has no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
     if task > len(run.parts.sequences[0]):
         raise UserError(f"the run has {len(run.parts.sequences[0])} tasks; there is no task {task}")
-    place = seeds.index(seed) if seed is not None else 0
-    if not hasattr(run.parts.benchmark.env, "frames"):
-        raise UserError(f"{run.experiment.config.benchmark} cannot be filmed: no pictures")
+    index = seeds.index(seed) if seed is not None else 0
+    if type(run.parts.benchmark.env).frames is Environment.frames:
+        raise UserError(
+            f"{run.experiment.config.benchmark} cannot be recorded: its environment has no frames()"
+        )
     table = table_of(run, partner, seat)
-    states, score = play(run, place, task - 1, greedy, table)
-    frames = run.parts.benchmark.env.frames(states, run.parts.sequences[place][task - 1])
-    shown = f"-table{table + 1}" if table else ""
-    target = out or path / "report" / f"seed{seeds[place]}-task{task}{shown}.gif"
+    states, score = play(run, index, task - 1, greedy, table)
+    frames = run.parts.benchmark.env.frames(states, run.parts.sequences[index][task - 1])
+    suffix = f"-table{table + 1}" if table else ""
+    target = out or path / "report" / f"seed{seeds[index]}-task{task}{suffix}.gif"
     save_gif(target, frames)
     return target, score
 
 
 def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
-    """The number of a table of an evaluation: partners one after another, each on all seats."""
+    """The index of an evaluation's table: ordered by partner, then by the learner's seats."""
     partners, seats = run.parts.table.partner_names, run.parts.table.seat_names
     for what, name, known in (("partner", partner, partners), ("seat", seat, seats)):
         if name is not None and name not in known:
@@ -59,12 +61,12 @@ def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
 
 
 def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> tuple[Any, float]:
-    """The states of one game [steps, ...], and its score."""
+    """The states of one episode [steps, ...], and its score."""
     env, players = run.parts.benchmark.env, run.parts.evaluator.players
-    rounds: Round = stack_sequences(run.parts.sequences, run.parts.table.companies)
+    rounds: Round = stack_sequences(run.parts.sequences, run.parts.table.pairings)
     now: Round = pick(pick(rounds, seed), task)
-    tables = shape_of(now.company)[0] * shape_of(now.company)[1]
-    acting = Acting(run.acting_params(seed, task), run.parts.table.cast, seating_of(now.company))
+    tables = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
+    acting = Acting(run.acting_params(seed, task), run.parts.table.cast, seating_of(now.pairing))
     seated = players.take_seats(acting)
 
     def step(state: RolloutState, key: Any) -> tuple[Any, Any]:
@@ -75,10 +77,10 @@ def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> 
         record = jax.tree.map(lambda x: x[table], (after, over, then.info["score"]))
         return state.replace(env_state=after, step=then, memory=memory), record
 
-    # One game at every table of an evaluation, of which one is shown.
+    # Every table of an evaluation plays one episode; one of them is recorded.
     start_key, play_key = jax.random.split(jax.random.key(0))
-    start = begin(env, players, start_key, now.task, tables, tables)
+    start = start_games(env, players, start_key, now.task, tables, tables)
     keys = jax.random.split(play_key, env.horizon)
     _, (states, over, score) = jax.lax.scan(step, start, keys)
-    length = int(over.argmax()) + 1  # the game's first end; what follows is not played
+    length = int(over.argmax()) + 1  # where the episode ends; later steps do not count
     return jax.tree.map(lambda leaf: leaf[:length], states), float(score[length - 1])

@@ -1,0 +1,57 @@
+"""Errors of the command line, each printed as one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from brigade.errors import MachineError
+
+# What to change when the device is out of memory, by verb.
+LESS_MEMORY = {"crossplay": "reduce --episodes", "bench": "reduce --num-envs"}
+RUN_LESS_MEMORY = "reduce --num-envs or --seeds, or increase --ppo.minibatches"
+# Programs that run asynchronously report it as an INTERNAL error that only says it in words.
+OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|out[ _]of[ _]memory", re.IGNORECASE)
+
+
+def print_error(message: str, status: int) -> int:
+    """Print one line on standard error and return the exit status."""
+    print(f"brigade: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def print_warning(line: str) -> None:
+    """Print one line on standard error."""
+    print(f"brigade: {line}", file=sys.stderr)
+
+
+def device_error(error: Exception, verb: str) -> str | None:
+    """The message for an error of the device (no memory, no device); None for any other error."""
+    if isinstance(error, MachineError):
+        return str(error)
+    if found := OUT_OF_MEMORY.search(str(error)):
+        reason = first_sentence(str(error)[found.start() :])
+        return f"the device is out of memory ({reason}); {LESS_MEMORY.get(verb, RUN_LESS_MEMORY)}"
+    if not has_device():
+        platforms = os.environ.get("JAX_PLATFORMS", "not set")
+        reason = f", {first_sentence(str(error))}" if str(error) else ""
+        return (
+            f"JAX finds no device to use (JAX_PLATFORMS is {platforms}{reason}); "
+            "set JAX_PLATFORMS=cpu to run on the CPU"
+        )
+    return None
+
+
+def first_sentence(text: str) -> str:
+    """The first line of an error message of JAX, without the advice in parentheses."""
+    return text.partition("\n")[0].partition(" (")[0].rstrip(". ")
+
+
+def has_device() -> bool:
+    """Whether JAX has a device to compute on; True if JAX has not been imported."""
+    jax = sys.modules.get("jax")
+    try:
+        return jax is None or bool(jax.devices())
+    except (RuntimeError, AssertionError):  # some versions raise the latter, without a message
+        return False

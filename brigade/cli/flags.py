@@ -1,0 +1,143 @@
+"""Flags that several verbs share, and the parser that reports mistakes in one line."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import signal
+from pathlib import Path
+from typing import Any, NoReturn
+
+from brigade.errors import UserError
+
+RUN_FLAGS = """
+how to run it (not part of the experiment):
+  --out DIR              run folder to create (default: runs/...)
+  --config FILE          read settings from a .toml file or a run's config.json; flags override it
+  --checkpoint-minutes M save at least every M minutes, and after every task (default: 5)
+  --quiet                print no progress, and no table or report at the end
+  --tensorboard          also write TensorBoard events to the run folder (pip extra: tensorboard)
+  --wandb                also log to Weights & Biases; WANDB_MODE=offline works (pip extra: wandb)
+  --no-cache             do not use the cache of compiled programs
+  --baselines            then train a single-task baseline for every task, for forward transfer
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises a one-line UserError instead of exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        """Suggest the nearest flag for an unknown one."""
+        prefix = "unrecognized arguments: "
+        if message.startswith(prefix):
+            word = message.removeprefix(prefix).split()[0]
+            nearest = difflib.get_close_matches(word, self._option_string_actions, n=1, cutoff=0.4)
+            hint = f"did you mean {nearest[0]!r}?" if nearest else f"see {self.prog} --help"
+            raise UserError(f"unknown argument {word!r}: {hint}")
+        raise UserError(f"{message}; see {self.prog} --help")
+
+
+def verb_parser(verb: str, description: str) -> Parser:
+    """The parser of a verb."""
+    return Parser(prog=f"brigade {verb}", description=description, allow_abbrev=False)
+
+
+def count(text: str) -> int:
+    """An integer of at least 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too small; it must be at least 1")
+    return number
+
+
+def minutes(text: str) -> float:
+    """A number of minutes, 0 or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of minutes; use 0 or more")
+    return number
+
+
+def add_run(parser: Parser) -> None:
+    """The positional argument RUN."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="run folder")
+
+
+def add_trust(parser: Parser) -> None:
+    """The flag --trust."""
+    parser.add_argument(
+        "--trust", action="store_true", help="execute the Python files that the run's config names"
+    )
+
+
+def add_cache(parser: Parser) -> None:
+    """The flag --no-cache."""
+    parser.add_argument(
+        "--no-cache",
+        dest="cache",
+        action="store_false",
+        help="do not use the cache of compiled programs",
+    )
+
+
+def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, Any]:
+    """Parse the flags of a run: those of the command line, and the experiment's settings."""
+    parser = Parser(prog=f"brigade {verb}", add_help=False, allow_abbrev=False)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--config")
+    add_run_flags(parser)
+    options, settings = parser.parse_known_args(words)
+    if options.out is not None and options.out.exists():
+        is_run = (options.out / "config.json").exists()
+        hint = f"continue it with 'brigade resume {options.out}', or " if is_run else ""
+        raise UserError(f"{options.out} exists already; {hint}choose another --out")
+    prepare_jax(options.cache)
+    from brigade.runs.config import from_dict, read_file
+
+    tree = read_file(options.config) if options.config else {}
+    return options, from_dict(tree, settings)
+
+
+def add_run_flags(parser: Parser) -> None:
+    """The flags of `RUN_FLAGS` that resume has, too."""
+    parser.add_argument(
+        "--checkpoint-minutes",
+        type=minutes,
+        default=5.0,
+        metavar="M",
+        help="save a checkpoint at least every M minutes, and after every task (default: 5)",
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="print no progress, and no table or report at the end"
+    )
+    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
+    parser.add_argument("--wandb", action="store_true", help="also log to Weights & Biases")
+    add_cache(parser)
+    parser.add_argument(
+        "--baselines",
+        action="store_true",
+        help="then train a single-task baseline for every task, for forward transfer",
+    )
+
+
+def prepare_jax(cache: bool = True) -> None:
+    """Turn on the cache of compiled programs, and let SIGTERM stop a command as Ctrl-C does."""
+    from brigade.core.compile import keep_programs
+
+    if cache:
+        keep_programs()
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+def interrupt(*_: object) -> None:
+    """Do what Ctrl-C does, even where it is ignored, as in background jobs of a script."""
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.raise_signal(signal.SIGINT)
+    else:
+        raise KeyboardInterrupt

@@ -1,0 +1,169 @@
+"""The verbs that look at finished runs: report, export, crossplay and watch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brigade.cli.flags import add_cache, add_run, add_trust, count, prepare_jax, verb_parser
+from brigade.errors import UserError
+
+
+def report(words: list[str]) -> int:
+    """`brigade report RUN [RUN ...]`."""
+    parser = verb_parser(
+        "report", "Print tables of one or more runs and write report.html and CSV files."
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
+    parser.add_argument(
+        "--out", type=Path, help="folder for the files (default: RUN/report, or report for several)"
+    )
+    options = parser.parse_args(words)
+    print_report(options.runs, options.out)
+    return 0
+
+
+def print_report(paths: list[Path], out: Path | None) -> None:
+    """Print the tables and write report.html and the CSV files."""
+    from rich.console import Console
+
+    from brigade.report import print_summary, read_run, write_csv, write_report
+
+    runs = [read_run(path) for path in paths]
+    folder = out or (paths[0] / "report" if len(paths) == 1 else Path("report"))
+    print_summary(Console(), runs)
+    html = write_report(runs, folder)
+    write_csv(runs, folder)
+    print(f"report: {html}")
+
+
+def export(words: list[str]) -> int:
+    """`brigade export RUN --out FILE`."""
+    parser = verb_parser(
+        "export", "Save the policies of a run in one file, to be used as partners or in crossplay."
+    )
+    add_run(parser)
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the .safetensors file to write"
+    )
+    parser.add_argument(
+        "--task",
+        type=count,
+        default=None,
+        help="the task whose head and parameters to use, from 1 (default: the last one trained)",
+    )
+    parser.add_argument(
+        "--helpers",
+        action="store_true",
+        help="for a population: include policies trained only to help train others",
+    )
+    add_trust(parser)
+    options = parser.parse_args(words)
+    from brigade.commands.export import export as save
+
+    policies = save(options.run, options.out, options.task, options.helpers, options.trust)
+    print(f"{options.out}: {', '.join(policies.names)}")
+    return 0
+
+
+def crossplay(words: list[str]) -> int:
+    """`brigade crossplay A B C`."""
+    parser = verb_parser(
+        "crossplay",
+        "Play every policy with every other, in both seat orders. Settings of the environment "
+        "work as in brigade run, for example --env.layout coordination_ring.",
+    )
+    parser.add_argument(
+        "policies",
+        nargs="+",
+        metavar="POLICY",
+        help="a policy file, FILE:MEMBER, a run folder, or a name from 'brigade list partners'",
+    )
+    parser.add_argument(
+        "--benchmark", help="where to play (default: where the first policy was trained)"
+    )
+    parser.add_argument(
+        "--task",
+        type=count,
+        help="task of the benchmark's stream, from 1 (default: the first policy's)",
+    )
+    parser.add_argument(
+        "--seed", type=int, help="seed of the stream and the episodes (default: the first policy's)"
+    )
+    parser.add_argument(
+        "--episodes", type=count, default=32, help="episodes per pair (default: 32)"
+    )
+    parser.add_argument("--greedy", action="store_true", help="greedy actions instead of sampling")
+    parser.add_argument("--out", type=Path, help="folder to create (default: crossplay-...)")
+    add_trust(parser)
+    add_cache(parser)
+    options, settings = parser.parse_known_args(words)
+    from datetime import datetime
+
+    folder = options.out or Path(f"crossplay-{datetime.now():%Y%m%d-%H%M%S}")
+    if folder.exists():
+        raise UserError(f"{folder} exists already; choose another --out")
+    prepare_jax(options.cache)
+    from rich.console import Console
+
+    from brigade.commands.crossplay import crossplay as play_all
+    from brigade.report.crossplay import print_matrix, write_matrix
+
+    folder.mkdir(parents=True)  # fail now rather than after all episodes
+    try:
+        matrix = play_all(
+            options.policies,
+            options.benchmark,
+            settings,
+            options.task,
+            options.seed,
+            options.episodes,
+            options.greedy,
+            options.trust,
+        )
+        paths = write_matrix(matrix, folder)
+    except BaseException:
+        folder.rmdir()
+        raise
+    print_matrix(Console(), matrix)
+    for path in paths:
+        print(path)
+    return 0
+
+
+def watch(words: list[str]) -> int:
+    """`brigade watch RUN`."""
+    parser = verb_parser(
+        "watch", "Play one episode with the policy of a run's last checkpoint and save it as a GIF."
+    )
+    add_run(parser)
+    parser.add_argument("--task", type=count, default=1, help="which task, from 1 (default: 1)")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="which seed of the run (default: its first)"
+    )
+    parser.add_argument(
+        "--partner",
+        help="which partner, or which table of a population, by its name in the report "
+        "(default: the first)",
+    )
+    parser.add_argument(
+        "--seat", help="the learner's seat, by its name in the report (default: the first)"
+    )
+    parser.add_argument("--out", type=Path, help="the .gif file (default: in RUN/report)")
+    parser.add_argument("--greedy", action="store_true", help="greedy actions instead of sampling")
+    add_trust(parser)
+    options = parser.parse_args(words)
+    prepare_jax()
+    from brigade.commands.watch import save_episode
+
+    path, score = save_episode(
+        options.run,
+        options.task,
+        options.seed,
+        options.out,
+        options.greedy,
+        options.trust,
+        options.partner,
+        options.seat,
+    )
+    print(f"{path}  (score {score:.2f})")
+    return 0

@@ -1,0 +1,226 @@
+"""The verbs that train: run, population, resume and reproduce."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from brigade.cli.errors import OUT_OF_MEMORY, device_error, print_warning
+from brigade.cli.flags import (
+    RUN_FLAGS,
+    Parser,
+    add_cache,
+    add_run,
+    add_run_flags,
+    add_trust,
+    prepare_jax,
+    read_experiment,
+    verb_parser,
+)
+from brigade.cli.policies import print_report
+from brigade.errors import MachineError, UserError
+from brigade.registry import names
+
+POPULATION_FILE = "population.safetensors"  # in the run folder of a population
+
+
+def run(words: list[str]) -> int:
+    """`brigade run BENCHMARK [flags]`."""
+    if any(word in ("-h", "--help") for word in words):
+        from brigade.runs.config import help_text
+
+        print(help_text(words) + RUN_FLAGS)
+        return 0
+    options, experiment = read_experiment("run", words)
+    from brigade.runs.run import default_path
+    from brigade.runs.run import run as train
+
+    path = options.out or default_path(experiment)
+    with resumable(path, options.baselines), sinks(options, path) as show:
+        result = train(
+            experiment,
+            path,
+            checkpoint_minutes=options.checkpoint_minutes,
+            on_start=show.start,
+            watch=show,
+        )
+        train_baselines(result, options)
+    return finish(result, options.quiet)
+
+
+def population(words: list[str]) -> int:
+    """`brigade population BENCHMARK [flags]`: a run with a generator."""
+    if chosen_generator(words) == "none":
+        known = ", ".join(names("generators"))
+        raise UserError(f"generator is none; a population needs one of {known}")
+    if chosen_generator(words) is None:
+        words = [*words, "--generator", "sp"]
+    settings = "--generator-settings.members"
+    words = [
+        settings + word.removeprefix("--members") if word.partition("=")[0] == "--members" else word
+        for word in words
+    ]
+    if any(word in ("-h", "--help") for word in words):
+        from brigade.runs.config import help_text
+
+        text = help_text(words).replace("brigade run", "brigade population")
+        print(text + "\n--members N is short for --generator-settings.members N.\n" + RUN_FLAGS)
+        return 0
+    return run(words)
+
+
+def chosen_generator(words: list[str]) -> str | None:
+    """The generator that the flags or the config file name, or None."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--generator")
+    parser.add_argument("--config")
+    found, _ = parser.parse_known_args(words)
+    if found.generator is None and found.config is not None:
+        from brigade.runs.config import read_file
+
+        tree = read_file(found.config)
+        return str(tree["generator"]) if tree.get("generator", "none") != "none" else None
+    generator: str | None = found.generator
+    return generator
+
+
+def resume(words: list[str]) -> int:
+    """`brigade resume RUN`."""
+    parser = verb_parser("resume", "Continue a stopped run from its last checkpoint.")
+    add_run(parser)
+    add_run_flags(parser)
+    add_trust(parser)
+    options = parser.parse_args(words)
+    prepare_jax(options.cache)
+    from brigade.runs.run import resume as continue_run
+
+    with resumable(options.run, options.baselines), sinks(options, options.run) as show:
+        result = continue_run(
+            options.run,
+            trust=options.trust,
+            checkpoint_minutes=options.checkpoint_minutes,
+            on_start=show.start,
+            watch=show,
+            warn=print_warning,
+        )
+        train_baselines(result, options)
+    return finish(result, options.quiet)
+
+
+def reproduce(words: list[str]) -> int:
+    """`brigade reproduce TARGET`."""
+    from brigade.reproduce.meal import TARGETS
+
+    parser = verb_parser(
+        "reproduce",
+        "Do the runs of a published table and print the results next to the published numbers. "
+        "Finished runs are reused and stopped ones continued. Any setting of brigade run applies "
+        "to all runs of the table, for example --seeds 3.",
+    )
+    parser.add_argument("target", metavar="TARGET", help=f"one of {', '.join(TARGETS)}")
+    parser.add_argument(
+        "--level", choices=("1", "2", "3"), help="difficulty of the kitchens (default: 1)"
+    )
+    parser.add_argument(
+        "--scale",
+        choices=("small", "paper"),
+        default="small",
+        help="small: minutes on two CPU cores; paper: the published settings (default: small)",
+    )
+    parser.add_argument(
+        "--out", type=Path, help="folder for the runs and the table (default: reproductions/...)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="runs in parallel (default: 1)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    add_cache(parser)
+    options, settings = parser.parse_known_args(words)
+    from brigade.reproduce.jobs import share_memory
+
+    share_memory(options.jobs)
+    prepare_jax(options.cache)
+    from brigade.reproduce.command import reproduce as run_table
+
+    try:
+        path = run_table(
+            options.target,
+            options.level,
+            options.scale,
+            options.out,
+            settings,
+            options.quiet,
+            options.jobs,
+            [] if options.cache else ["--no-cache"],
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command continues from here") from None
+    print(f"table: {path}")
+    return 0
+
+
+def sinks(options: argparse.Namespace, folder: Path) -> Any:
+    """The progress display, and TensorBoard or Weights & Biases if asked for."""
+    from brigade.runs.sinks import Sinks
+
+    return Sinks(folder, options.quiet, options.tensorboard, options.wandb)
+
+
+def train_baselines(result: Any, options: argparse.Namespace) -> None:
+    """Train single-task baselines, if asked for."""
+    if not options.baselines:
+        return
+    from brigade.runs.baselines import add_baselines, print_progress
+
+    add_baselines(result, None if options.quiet else print_progress)
+
+
+@contextlib.contextmanager
+def resumable(path: Path, baselines: bool) -> Iterator[None]:
+    """Add the command that continues the run to the error that stops it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        started = (path / "config.json").exists()
+        hint = f"; continue with: {resume_command(path, baselines)}" if started else ""
+        raise KeyboardInterrupt(f"stopped{hint}") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = ""
+        if path.exists():
+            hint = f"; once that is fixed, continue with: {resume_command(path, baselines)}"
+        raise OSError(error.errno, f"{reason}{hint}") from error
+    except RuntimeError as error:
+        from brigade.runs.folder import RunFolder
+
+        # Without a checkpoint it would start over with the same settings and fail again.
+        if not OUT_OF_MEMORY.search(str(error)) or not RunFolder(path).checkpoint_numbers():
+            raise
+        message = device_error(error, "run")
+        command = resume_command(path, baselines)
+        raise MachineError(f"{message}; or free memory and continue with: {command}") from error
+
+
+def resume_command(path: Path, baselines: bool) -> str:
+    """The command that continues a run."""
+    config = path / "config.json"
+    trusted = config.exists() and ".py:" in config.read_text(encoding="utf-8")  # it ran before
+    flags = (" --baselines" if baselines else "") + (" --trust" if trusted else "")
+    return f"brigade resume {path}{flags}"
+
+
+def finish(result: Any, quiet: bool) -> int:
+    """Print the report of a finished run, and save the policies of a population."""
+    if not quiet:
+        print_report([result.path], None)
+    if result.experiment.generator is not None:
+        from brigade.commands.export import export
+
+        path = result.path / POPULATION_FILE
+        if not path.exists():  # --trust: the same code has just been run
+            export(result.path, path, None, helpers=False, trust=True)
+        print(f"policies: {path}")
+    return 0

@@ -1,0 +1,9 @@
+"""Numbers to fold into a random key for streams that are not part of its splits.
+
+`jax.random.fold_in(key, n)` equals `jax.random.split(key, m)[n]`, so a small number would yield the
+same key as a split of `key` elsewhere. These numbers are larger than any split.
+"""
+
+EVALUATION = 1_000_000_001  # episodes of evaluations
+SEATS = 1_000_000_002  # sampled seatings
+AFTER_ROLLOUT = 1_000_000_003  # `after_rollout` of a learner

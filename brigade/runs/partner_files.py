@@ -1,0 +1,60 @@
+"""Copies of the policy files a run uses, so that its folder is self-contained.
+
+The config names each file by a hash of its content: `partners/0123456789abcdef.safetensors`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from brigade.partners.files import SUFFIX
+from brigade.runs.folder import digest, write_atomically
+
+FOLDER = "partners"
+COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}{re.escape(SUFFIX)}")
+
+
+def name_by_hash(tree: Any) -> tuple[Any, dict[str, Path]]:
+    """Settings with policy files named by their hash, and the original path of each."""
+    found: dict[str, Path] = {}
+
+    def name(file: str) -> str:
+        path = Path(file)
+        if not path.is_file():
+            return file
+        copy = f"{FOLDER}/{digest(path)[:16]}{SUFFIX}"
+        found[copy] = path
+        return copy
+
+    return map_files(tree, name), found
+
+
+def copy_files(files: Mapping[str, Path], folder: Path) -> None:
+    """Copy policy files into a run folder."""
+    for name, source in files.items():
+        (folder / FOLDER).mkdir(exist_ok=True)
+        write_atomically(folder / name, source.read_bytes())
+
+
+def with_paths(tree: Any, folder: Path) -> Any:
+    """The settings of a run folder with the full paths of its policy files."""
+
+    def path(file: str) -> str:
+        return str(folder / file) if COPY.fullmatch(file) else file
+
+    return map_files(tree, path)
+
+
+def map_files(tree: Any, change: Callable[[str], str]) -> Any:
+    """Apply `change` to every policy file in the settings; in FILE:NAME, to FILE only."""
+    if isinstance(tree, Mapping):
+        return {key: map_files(value, change) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [map_files(value, change) for value in tree]
+    if not isinstance(tree, str) or SUFFIX not in tree:
+        return tree
+    file, suffix, rest = tree.rpartition(SUFFIX)
+    return change(file + suffix) + rest if rest == "" or rest.startswith(":") else tree
