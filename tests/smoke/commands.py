@@ -25,21 +25,24 @@ SMALL = (
     "--ppo.shaping-steps 1600"
 )
 SHORT_GAMES = "--env.horizon 40"  # cooks that plan are slow in programs that compile fast
+SHORT = f"{SHORT_GAMES} --num-steps 40"
+# One seed, because programs depend on how much of its kitchens can change. Two updates a task.
+SMALL_LEVEL = "--seed 1 --seeds 2 --steps-per-task 1600"
 SMALL_POPULATION = (  # one update
     "--members 2 --num-envs 8 --steps-per-task 160 --num-steps 20 --eval-every 1 "
     "--eval-episodes 1 --network.hidden 8 --ppo.minibatches 4 --ppo.epochs 1"
 )
 SMALLER = {  # by a word of the command
-    "meal/level-1": "--seeds 2 --steps-per-task 1600",
-    "overcooked/layout": f"--steps-per-task 80 --tasks 1 {SHORT_GAMES} --num-steps 40",
-    "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT_GAMES} --num-steps 40",
-    "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 48 --num-steps 24",
-    "examples/anchor.py:Anchor": "--steps-per-task 800 --method-settings.strength 0.1",
-    "jaxnav/20": "--seeds 1 --steps-per-task 200 --num-steps 100",
-    "--config": "--seeds 2 --steps-per-task 1600",
-    "meal/table-2": "--seeds 1 --steps-per-task 800",
+    "meal/level-1": SMALL_LEVEL,
+    "--config": SMALL_LEVEL,
+    "meal/table-2": "--seed 1 --seeds 1 --steps-per-task 800",
     "mappo": "--seeds 1 --steps-per-task 800",
     "gru": "--seeds 1 --steps-per-task 80 --num-steps 40",
+    "examples/anchor.py:Anchor": "--steps-per-task 800 --method-settings.strength 0.1",
+    "overcooked/layout": f"--steps-per-task 80 --tasks 1 {SHORT}",
+    "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT}",
+    "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 48 --num-steps 24",
+    "jaxnav/20": "--seeds 1 --steps-per-task 200 --num-steps 100",
 }
 MOST_MAPS = 30_000  # half of what Linux allows a process
 

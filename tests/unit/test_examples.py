@@ -1,6 +1,7 @@
 """The files of examples/: they keep the contracts, and their numbers are right."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from support.parts import example, make_learner, make_trainer
 
 import brigade
 from brigade.core import Benchmark
+from brigade.nets import ActorCritic
 from brigade.testing import check_environment, check_method, check_policy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -43,15 +45,16 @@ def test_the_penalty_of_anchor_by_hand(anchor):
     def base(params):
         return jnp.float32(10.0), {}
 
+    learner = SimpleNamespace(groups=ActorCritic(num_actions=2).groups)
     method, end, now = anchor(strength=0.5), at(1.0, 2.0, 0.0, 0.0), at(4.0, 6.0, 9.0, 9.0)
     before = method.init(end, None)
     after, _ = method.end_phase(before, "train", FakeState(end), None, None, None)
     # Nothing is held before a task has ended; then 0.5 * (3 * 3 + 4 * 4), head and critic free.
-    assert method.loss(before, base, now, None, None)[0] == 10.0
-    loss, metrics = method.loss(after, base, now, None, None)
+    assert method.loss(before, base, now, learner, None)[0] == 10.0
+    loss, metrics = method.loss(after, base, now, learner, None)
     assert loss == 22.5
     assert metrics["penalty"] == 12.5
-    slope = jax.grad(lambda params: method.loss(after, base, params, None, None)[0])(now)
+    slope = jax.grad(lambda params: method.loss(after, base, params, learner, None)[0])(now)
     assert slope["actor_trunk"]["kernel"].tolist() == [3.0, 4.0]
     assert slope["actor_head"]["bias"] == slope["critic_trunk"]["bias"] == 0.0
 
