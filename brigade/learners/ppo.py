@@ -152,10 +152,10 @@ class NetworkConfig:
 
         With `critic_ids`, the number of partner ids, it gets the id of the partner.
         """
-        if critic_ids and (central or self.shared_trunk):
+        if critic_ids and (central or self.shared_trunk or self.memory != "none"):
             raise ValueError(
-                "a critic that gets partner ids cannot be central or share a trunk; "
-                "use learner ippo and no shared_trunk"
+                "a critic that gets partner ids cannot be central, recurrent or share a trunk; "
+                "use learner ippo, no memory and no shared_trunk"
             )
         if central and (self.shared_trunk or self.encoder != "mlp"):
             raise ValueError(

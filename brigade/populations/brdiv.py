@@ -77,11 +77,6 @@ class BRDiv(Generator):
     def check(self, env: Environment, learner: Learner) -> None:
         if env.num_agents != 2:
             raise ValueError(f"brdiv needs two seats; this game has {env.num_agents} seats")
-        if hasattr(learner.policy, "sequence_outputs"):
-            raise ValueError(
-                "brdiv gives critics partner ids, which recurrent policies do not support; "
-                "use no --network.memory"
-            )
 
     def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
         pairing = jnp.arange(tables, dtype=jnp.int32) % self.tables

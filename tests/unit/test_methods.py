@@ -1,5 +1,6 @@
 """The continual methods on problems small enough to be worked by hand."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -10,6 +11,7 @@ from flax import struct
 from jax.flatten_util import ravel_pytree
 from support.parts import example, make_learner, make_trainer
 
+from brigade import registry
 from brigade.core import Acting, LearnerState, Outputs
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods import replay
@@ -29,6 +31,7 @@ from brigade.train import DeviceSource, Players
 from brigade.train.trainer import stack_sequences
 
 KEY = jax.random.key(0)
+RELEASED = Path(__file__).parents[2] / "docs" / "results" / "released_mas.py"
 
 
 def assert_close(found, expected, rtol=1e-6, atol=0.0):
@@ -801,6 +804,25 @@ def test_a_layer_that_feeds_a_recurrent_core_is_left_alone():
 def test_continual_backprop_refuses_a_network_without_hidden_layers():
     with pytest.raises(ValueError, match="finds no fully connected layer"):
         start(CBP(), at(1.0, 2.0))
+
+
+# Methods of the documents
+
+
+@pytest.mark.parametrize(
+    ("name", "after_one", "after_two"),
+    # Logits (2, 1) and value 3 for x = 1: gradients (2, 1) of the trunk, 3 of the actor's head and
+    # 3 of the critic, 0 of its head. Their squares have the mean (4 + 1 + 9 + 9 + 0) / 5 = 4.6.
+    [("EarlierMAS", [4.0, 1.0], [4.0, 1.0]), ("ReleasedMAS", [0.4 / 4.6, 0.1 / 4.6], None)],
+)
+def test_the_mas_of_the_release_runs_by_hand(name, after_one, after_two):
+    released = registry.get("methods", str(RELEASED) + ":" + name)
+    method, params = released(decay=0.9), at(2.0, 1.0, critic=3.0)
+    mem = end(method, start(method, params), params)
+    assert_close(weights(mem.importance), after_one, rtol=1e-5)
+    assert set(mem.importance) == {"actor_trunk"}
+    if after_two is not None:
+        assert_close(weights(end(method, mem, params).importance), after_two, rtol=1e-5)
 
 
 # Settings

@@ -303,7 +303,10 @@ def test_the_generator_of_a_config_file_holds(tmp_path, capsys):
         ({"generator": "sp", "method": "ewc"}, "a population needs --method ft"),
         ({"generator": "sp", "learner": "mappo"}, "a population needs --learner ippo"),
         ({"generator": "sp", "partners": ["human"]}, "a population trains without partners"),
-        ({"generator": "brdiv", "network": {"memory": "gru"}}, "use no --network.memory"),
+        (
+            {"generator": "brdiv", "network": {"memory": "gru"}},
+            "cannot be central, recurrent or share a trunk",
+        ),
         ({"generator": "brdiv", "network": {"shared_trunk": True}}, "no shared_trunk"),
         (
             {"benchmark": "meal/level-1", "generator": "brdiv", "env": {"num_agents": 3}},
