@@ -76,6 +76,11 @@ def check_environment(env: Environment, sequence: TaskSequence) -> None:
             (after, then),
             "reset and step return trees of the same structure, shapes and types",
         )
+        _expect(
+            _weak_types((state, now)) == _weak_types((after, then)),
+            "reset and step return arrays of explicit dtypes: a weak type of only one of them "
+            "compiles every program twice",
+        )
         _expect_equal(step(key, state, action, task), (after, then), "step is a pure function")
     _expect(len(traces) == 1, f"one trace serves all tasks; there were {len(traces)}")
     _check_end(env, reset, step, sequence[0])
@@ -345,6 +350,11 @@ def _first_available(view: View) -> Any:
 def _differs(a: Any, b: Any) -> bool:
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     return any(bool((x != y).any()) for x, y in pairs)
+
+
+def _weak_types(tree: Any) -> list[bool]:
+    """Which leaves have a dtype that JAX may still change, as Python numbers have."""
+    return [leaf.weak_type for leaf in jax.tree.leaves(tree)]
 
 
 def _expect_same_form(a: Any, b: Any, requirement: str) -> None:

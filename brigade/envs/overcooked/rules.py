@@ -136,7 +136,7 @@ def step(state: State, action: Array, task: Task, roles: bool = False) -> tuple[
         time=state.time + 1,
         soups=state.soups + deliveries.sum(dtype=jnp.int32),
     )
-    shaped = jnp.stack([shaped_reward(did) for did in interactions])
+    shaped = jnp.stack([shaped_reward(did) for did in interactions]).astype(jnp.float32)
     return after, Outcome(deliveries, shaped, events(state, after, action, interactions))
 
 
