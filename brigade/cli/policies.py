@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from brigade.cli.flags import add_cache, add_run, add_trust, count, prepare_jax, verb_parser
@@ -122,7 +123,7 @@ def crossplay(words: list[str]) -> int:
         )
         paths = write_matrix(matrix, folder)
     except BaseException:
-        folder.rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
     print_matrix(Console(), matrix)
     for path in paths:

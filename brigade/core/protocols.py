@@ -231,6 +231,8 @@ class ContinualMethod:
 
     # Phases of a task and their shares of its updates; `end_phase` is called after each.
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 1.0),)
+    # False: every task of a stream must be new, with its own id in training order.
+    tasks_may_recur: ClassVar[bool] = True
 
     def check(self, learner: Learner, repetitions: int) -> None:
         """Raise a one-line ValueError if the method cannot be used; called before training."""

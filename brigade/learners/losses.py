@@ -82,8 +82,8 @@ def shuffled_minibatches(key: Key, samples: int, epochs: int, minibatches: int) 
     """Indices [epochs * minibatches, samples / minibatches], with every sample once per epoch."""
     if samples % minibatches:
         raise ValueError(
-            f"{samples} samples do not divide into {minibatches} minibatches; "
-            f"change num_envs or minibatches"
+            f"{samples} samples (or sequences, with memory) do not divide into {minibatches} "
+            "minibatches; change num_envs, minibatches or sequence_length"
         )
     # One sort per epoch; `jax.random.permutation` sorts at least twice.
     order = jnp.argsort(jax.random.bits(key, (epochs, samples)), axis=-1)

@@ -82,7 +82,7 @@ class PPOConfig:
     """Every seat gets the sum of the shaped rewards of all seats, as in the paper."""
     sequence_length: int | None = None
     """Timesteps of backpropagation through time in recurrent policies; it must divide num_steps.
-    None is the divisor nearest to 50."""
+    None is the divisor whose ratio to 50 is nearest to 1."""
     reset_optimizer: bool = False
     """Reset Adam's moments at the start of every task, as the MEAL release does."""
 
@@ -104,7 +104,7 @@ class PPOConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Settings of the network, those of the MEAL paper's appendix B.1."""
+    """Settings of the network; the MLP is that of the MEAL paper's appendix B.1."""
 
     encoder: Literal["mlp", "cnn"] = "mlp"
     """Type of the trunk."""
@@ -127,7 +127,7 @@ class NetworkConfig:
     memory_size: int = 128
     """Units of the recurrent core."""
     precision: Precision = "auto"
-    """Precision of the hidden layers; parameters, heads, losses and optimiser are always float32.
+    """Precision of the hidden layers; parameters, outputs, losses and optimiser are always float32.
     auto is bfloat16 on an accelerator and float32 on a CPU."""
 
     def __post_init__(self) -> None:

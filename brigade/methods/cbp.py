@@ -55,6 +55,13 @@ class CBP(ContinualMethod):
         at_least("maturity", self.maturity, 0)
         within("decay", self.decay, 0.0, 1.0)
 
+    def check(self, learner: Learner, repetitions: int) -> None:
+        if getattr(getattr(learner.policy, "network", None), "norm_last", False):
+            raise ValueError(
+                "continual backprop cannot see dead units behind a layer norm; leave out "
+                "--network.norm-last"
+            )
+
     def start(self, learner: Learner, params: Any, batch: Any) -> CBPState:
         flat, where = flatten_dict(params), learner.groups(params).layers
         if not where:
@@ -63,8 +70,10 @@ class CBP(ContinualMethod):
                 f"in {', '.join(params)}; it needs at least one"
             )
         units = tuple(fresh_units(flat[layer.kernel]) for layer in where)
-        # Replaced by the trainer's keys from the first `observe` on.
-        return CBPState(units, jax.random.key(0), where)
+        # Replaced by the trainer's keys from the first `observe` on; until then every seed has its
+        # own, since its parameters differ.
+        bits = jax.lax.bitcast_convert_type(flat[where[0].kernel].sum(), jnp.uint32)
+        return CBPState(units, jax.random.key(bits), where)
 
     def observe(self, mem: CBPState, batch: Any, key: Key) -> CBPState:
         return mem.replace(key=key)

@@ -29,6 +29,7 @@ class PackNet(ContinualMethod):
     """Trains all free weights, keeps the largest, frees the others and retrains those it kept."""
 
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 0.75), ("retrain", 0.25))
+    tasks_may_recur: ClassVar[bool] = False
 
     keep: float | None = None
     """Share of every layer's free weights that a task keeps; the others are for later tasks.

@@ -25,7 +25,8 @@ def recorded_activations() -> Iterator[list[Array]]:
         call: Any, arguments: Any, keywords: Any, context: nn.module.InterceptorContext
     ) -> Any:
         outputs = call(*arguments, **keywords)
-        if isinstance(context.module, Hidden) and not _of_critic(context.module):
+        is_hidden = isinstance(context.module, Hidden) and context.method_name == "activated"
+        if is_hidden and not _of_critic(context.module):
             layers.append(outputs)
         return outputs
 

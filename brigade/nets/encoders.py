@@ -112,14 +112,18 @@ class Hidden(nn.Module):
         y, bias = Linear(self.size, HIDDEN_GAIN, self.num_tasks, self.dtype)(x, task_id)
         activation, nothing = self.activation, jnp.zeros(self.size)
         if self.norm_last or not self.layer_norm:
-            y, bias = ACTIVATIONS[activation].of(y + bias.astype(self.dtype)), nothing
-            activation = "none"
+            y = self.activated(ACTIVATIONS[activation].of(y + bias.astype(self.dtype)))
+            activation, bias = "none", nothing
         if not self.layer_norm:
             return y
         if bias.ndim > 1:
             y, bias = y + bias.astype(self.dtype), nothing
         normed: Array = NormedActivation(activation, name="LayerNorm_0")(y, bias)
-        return normed
+        return normed if self.norm_last else self.activated(normed)
+
+    def activated(self, y: Array) -> Array:
+        """The units' activations, before a layer norm that comes last; `dormant` records them."""
+        return y
 
 
 class Encoder(nn.Module):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Benchmark, Cast, Environment, Learner, TaskSequence
+from brigade.core import Benchmark, Cast, ContinualMethod, Environment, Learner, TaskSequence
 from brigade.core.seating import Pairing, arrangements, pairings
 from brigade.errors import UserError
 from brigade.learners.ppo import PPO
@@ -61,6 +61,7 @@ def assemble_with(
     try:
         learner = build_learner(experiment, env, sequences)
         method.check(learner, config.repetitions)
+        check_task_ids(method, config.method, sequences)
         if generator is None:
             cast, table = partner_table(config, benchmark, sequences)
         else:
@@ -90,6 +91,17 @@ def assemble_with(
     return parts
 
 
+def check_task_ids(method: ContinualMethod, name: str, sequences: Sequence[TaskSequence]) -> None:
+    """Refuse streams in which tasks come back, if the method cannot have that."""
+    for sequence in sequences:
+        new = bool((sequence.tasks.id == jnp.arange(len(sequence))).all())
+        if not new and not method.tasks_may_recur:
+            raise ValueError(
+                f"{name} needs streams of new tasks, and in this one tasks come back; use another "
+                "method or fewer --tasks"
+            )
+
+
 def build_learner(
     experiment: Experiment, env: Environment, sequences: Sequence[TaskSequence]
 ) -> Learner:
@@ -113,7 +125,8 @@ def build_learner(
         raise ValueError(f"learner is {config.learner}; a population needs --learner ippo")
     generator.check(env, learner)
     check_seats(generator, env.num_agents)
-    return PopulationLearner(per_policy_schedules(learner, env.num_agents), generator)
+    seats = seats_at_own_tables(generator, env.num_agents)
+    return PopulationLearner(per_policy_schedules(learner, seats), generator)
 
 
 def check_seats(generator: Generator, seats: int) -> None:
@@ -129,8 +142,16 @@ def check_seats(generator: Generator, seats: int) -> None:
             )
 
 
-def per_policy_schedules(learner: PPO, seats: int) -> PPO:
-    """Decay shaped rewards by the steps of each policy; an environment step has one per seat."""
+def seats_at_own_tables(generator: Generator, seats: int) -> float:
+    """How many seats a policy has at a table it plays at, on average."""
+    key = jax.random.key(0)
+    member = generator.seat(generator.init(key), generator.tables, seats, key).member
+    playing = sum(len(set(table)) for table in member.tolist())
+    return float(member.size / playing)
+
+
+def per_policy_schedules(learner: PPO, seats: float) -> PPO:
+    """Decay shaped rewards by the environment steps of each policy: it has a sample per seat."""
     shaping = learner.config.shaping_steps
     if shaping is None:
         return learner

@@ -52,7 +52,7 @@ class RunConfig:
     one member of a file as FILE:NAME, or path/to/file.py:Name."""
     seats: tuple[str, ...] = ("random",)
     """The learner's seats when it has partners: numbers from 0, or random.
-    A random seat is sampled again for every rollout."""
+    A random seat is sampled again once an episode can have ended."""
     greedy_partners: bool = False
     """Partners take greedy actions instead of sampling."""
     preset: str = "auto"
@@ -202,6 +202,11 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(config.get("env"), Mapping) and isinstance(config.get("benchmark"), str):
         settings = load_benchmark(config["benchmark"]).settings
         config["env"] = {**getattr(settings, "earlier", {}), **config["env"]}
+    memory = dict(config.get("network", {})).get("memory", "none")
+    ppo = dict(config.get("ppo", {}))
+    if memory != "none" and "sequence_length" not in ppo and "num_steps" in config:
+        # Recurrent policies were trained on whole rollouts before version 0.2.
+        config["ppo"] = {**ppo, "sequence_length": config["num_steps"]}
     return config
 
 
@@ -211,7 +216,9 @@ def read_file(path: str) -> dict[str, Any]:
         text = Path(path).read_text(encoding="utf-8")
         if path.endswith(".json"):
             tree = json.loads(text)
-            return completed(with_paths(tree.get("config", tree), Path(path).parent))
+            if "format" not in tree:  # written by hand, like a TOML file
+                return dict(tree)
+            return completed(with_paths(tree["config"], Path(path).parent))
         return tomllib.loads(text)
     except OSError as error:
         raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
@@ -357,8 +364,10 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
     for what, chosen_type in kinds[2:]:
         settings: Any = Annotated[chosen_type, tyro.conf.arg(name=f"{what}-settings")]
         more.append((what, settings, dataclasses.field(default=chosen_type())))
+    # Not called Experiment: the parser would look up that class for help texts, which Python 3.12
+    # and 3.11 do differently.
     return dataclasses.make_dataclass(
-        "Experiment",
+        "Flags",
         [
             ("config", Annotated[RunConfig, flat]),
             ("learner", Annotated[learner_type, flat], dataclasses.field(default=learner_type())),

@@ -30,7 +30,7 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
     policy = run.parts.trainer.source.players.learner  # type: ignore[attr-defined]
     if not isinstance(policy, ActorCriticPolicy):
         raise UserError(
-            f"{experiment.config.method} has its own kind of policy, which a file cannot hold"
+            f"{experiment.config.learner} has its own kind of policy, which a file cannot hold"
         )
     task_id = int(run.parts.sequences[0].tasks.id[task])
     acting = [run.acting_params(index, task) for index in range(len(run.parts.seeds))]

@@ -9,6 +9,7 @@ from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 from brigade.core import Acting
 from brigade.metrics.plasticity import dormant_ratio
 from brigade.nets.dormant import dormant_share, recorded_activations
+from brigade.nets.encoders import Hidden
 from brigade.train import DeviceSource, Players
 
 
@@ -41,3 +42,16 @@ def test_a_learner_tells_how_many_of_its_units_sleep():
         float(learner.diagnose(params, batch)["dormant"]) for params in (state.params, tired)
     )
     assert awake < 0.5 <= dormant
+
+
+@pytest.mark.parametrize("norm", [{}, {"layer_norm": False}, {"norm_last": True}])
+def test_dead_units_are_dormant_wherever_the_norm_is(norm):
+    layer = Hidden(8, **norm)
+    inputs, task = jnp.ones((5, 3)), jnp.zeros(5, jnp.int32)
+    params = layer.init(jax.random.key(0), inputs, task)["params"]
+    dead = params["Linear_0"]["bias"].at[:4].set(-1e3)
+    params = params | {"Linear_0": params["Linear_0"] | {"bias": dead}}
+    with recorded_activations() as layers:
+        layer.apply({"params": params}, inputs, task)
+    assert len(layers) == 1
+    assert (np.asarray(layers[0])[:, :4] == 0).all()

@@ -38,12 +38,18 @@ SMALL = {
 }
 
 
+def strong(params):
+    """Logits that decide the action; those of fresh parameters are near 0."""
+    head = params["actor_head"]
+    return params | {"actor_head": head | {"kernel": 300 * head["kernel"]}}
+
+
 def policies(kind=IPPO, members=2, env=None, task=0, **network):
     """Untrained ones, and the policies they were before their critics were cut off."""
     env = env or Overcooked(2, 4, 5)
     settings = kind(PPOConfig(), NetworkConfig(hidden=(8,), memory_size=4, **network))
     policy = settings.build(env, num_tasks=3, updates_per_task=1).policy
-    whole = [policy.init(jax.random.key(n)) for n in range(members)]
+    whole = [strong(policy.init(jax.random.key(n))) for n in range(members)]
     made = [actor_of(policy, params, task) for params in whole]
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in made])
     names = [{"name": f"one-{n}", "score": 0.5} for n in range(members)]
@@ -76,6 +82,7 @@ def test_a_policy_acts_from_its_file_as_it_did(kind, network, tmp_path):
     env = Overcooked(2, 4, 5)
     view = env.reset(KEY, layout().sequence(0, 1, 1)[0])[1].view
     trained = view.replace(task_id=jnp.full_like(view.task_id, 2))
+    actions = []
     for number, params in enumerate(whole):
         one = jax.tree.map(lambda x, n=number: x[n], again.params)
         for key in jax.random.split(KEY, 5):
@@ -83,6 +90,9 @@ def test_a_policy_acts_from_its_file_as_it_did(kind, network, tmp_path):
             found, _, extras = again.policy.act(one, again.policy.initial_carry((2,)), view, key)
             np.testing.assert_array_equal(found, expected)
             assert "value" not in extras
+            actions.append(found)
+    of_members = np.reshape(actions, (len(whole), -1))
+    assert (of_members[0] != of_members[1]).any()  # parameters decide, not only the key
     assert not any("critic" in name for name in load((tmp_path / "p.safetensors").read_bytes()))
 
 

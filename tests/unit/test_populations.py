@@ -12,7 +12,7 @@ import pytest
 import brigade
 from brigade.cli import main
 from brigade.cli.training import chosen_generator
-from brigade.core import Acting, Round, Seating
+from brigade.core import Acting, Seating
 from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
@@ -319,10 +319,17 @@ def test_populations_that_do_not_fit_are_refused(settings, message):
         assemble(from_dict(SMALL | settings))
 
 
-def test_rounds_are_plain_data():
+def test_a_population_has_a_table_for_every_member():
     parts = assemble(from_dict(SMALL | {"generator": "sp", "num_envs": 8}))
-    assert isinstance(Round(parts.sequences[0].tasks, parts.table.pairings[0]), Round)
     assert parts.trainer.source.tables == 8
+
+
+@pytest.mark.parametrize(("generator", "seats"), [("sp", 2), ("brdiv", 1)])
+def test_shaped_rewards_decay_with_the_steps_of_a_policy(generator, seats):
+    """Self-play has two samples per step of a policy, a pair of BRDiv one each."""
+    settings = {"generator": generator, "num_envs": 72, "ppo": {"shaping_steps": 1000.0}}
+    parts = assemble(from_dict(SMALL | settings))
+    assert parts.learner.base.config.shaping_steps == 1000 * seats
 
 
 def test_shaping_fades_by_the_steps_of_each_policy():

@@ -20,7 +20,8 @@ from brigade import registry
 from brigade.errors import UserError
 from brigade.report import read_run
 from brigade.runs import folder as folders
-from brigade.runs.config import MAX_UPDATES
+from brigade.runs.assemble import assemble
+from brigade.runs.config import MAX_UPDATES, completed, from_dict, read_file
 from brigade.runs.folder import RunFolder, RunFolderError, write_atomically
 from brigade.runs.run import RunWriter, load, resume, run, until_ctrl_c
 from brigade.runs.sinks import Sinks
@@ -458,3 +459,23 @@ def test_a_loss_that_is_not_finite_is_reported_once(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert shown.startswith("brigade: the loss is not finite at step 160:")
     assert shown.count("\n") == 1
+
+
+def test_recurrent_runs_of_an_earlier_version_keep_whole_rollouts():
+    """They were written before sequences were truncated."""
+    config = {"benchmark": "meal/level-1", "num_steps": 40, "ppo": {"epochs": 2}}
+    assert completed(config | {"network": {"memory": "gru"}})["ppo"]["sequence_length"] == 40
+    assert "sequence_length" not in completed(config | {"network": {"memory": "none"}})["ppo"]
+
+
+def test_a_json_file_written_by_hand_has_the_defaults_of_today(tmp_path):
+    path = tmp_path / "own.json"
+    path.write_text('{"benchmark": "meal/level-1", "env": {"num_agents": 3}}')
+    assert from_dict(read_file(str(path))).env.levels_apart
+
+
+def test_packnet_refuses_a_stream_in_which_tasks_come_back():
+    settings = {"benchmark": "examples/meeting.py:meeting", "method": "packnet"}
+    assemble(from_dict(settings | {"tasks": 9}))
+    with pytest.raises(UserError, match="packnet needs streams of new tasks"):
+        assemble(from_dict(settings | {"tasks": 11}))

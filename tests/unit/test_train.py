@@ -13,7 +13,7 @@ from support.parts import EPISODES, NUM_ENVS, NUM_STEPS, example, make_learner, 
 
 from brigade.core import Acting, ContinualMethod, Environment, Round, TaskSequence, TimeStep, View
 from brigade.core.streams import AFTER_ROLLOUT, EVALUATION, SEATS
-from brigade.envs.overcooked import Overcooked, sequence_from_grids
+from brigade.envs.overcooked import EVENTS, Overcooked, sequence_from_grids
 from brigade.envs.overcooked.generate import generate_sequence
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
@@ -317,7 +317,10 @@ def test_greedy_evaluation_repeats_itself(parts):
     calm = Overcooked(height=env.height, width=env.width, horizon=env.horizon, start_facing="up")
     greedy = Evaluator(calm, Players(learner.policy), ContinualMethod(), 2, greedy=True)
     results = [greedy(params, (), Round(sequence.tasks), jax.random.key(k)) for k in (0, 1)]
-    np.testing.assert_array_equal(results[0].returns, results[1].returns)
+    np.testing.assert_array_equal(results[0].events, results[1].events)
+    sampled = Evaluator(calm, Players(learner.policy), ContinualMethod(), 2)
+    one, other = (sampled(params, (), Round(sequence.tasks), jax.random.key(k)) for k in (0, 1))
+    assert (one.events != other.events).any()
 
 
 def test_evaluation_stops_counting_when_the_game_is_over():
@@ -401,7 +404,9 @@ def test_a_task_is_evaluated_with_the_parameters_the_method_acts_with(parts):
             key = jax.random.split(jax.random.key(0), 2)[task]
             alone = evaluator.play(Acting(expected), Round(same[task]), key)
             both = evaluator(params, mem, Round(same.tasks), jax.random.key(0))
-            np.testing.assert_array_equal(both.returns[task], alone.returns)
+            np.testing.assert_array_equal(both.events[task], alone.events)
+            lazes = alone.events[..., EVENTS.index("stay")].mean() == env.horizon
+            assert bool(lazes) == bool(expected["actor_head"]["bias"].max() > 1)
 
 
 def test_phases_end_where_their_shares_say():

@@ -30,7 +30,8 @@ Seed = int | np.random.SeedSequence | Sequence[int]
 class KitchenSpec:
     """What to generate: side lengths, share of blocked inner tiles, stations of each family.
 
-    Counts and density are those of the finished kitchen. Pots have the limits of the other families
+    Counts are those of the finished kitchen; it may be denser, since tiles that no cook can reach
+    become counters. Pots have the limits of the other families
     unless they have their own.
     """
 
