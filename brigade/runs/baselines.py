@@ -25,8 +25,9 @@ from brigade.methods.ft import FineTuning
 from brigade.runs.assemble import assemble_with
 from brigade.runs.config import Experiment
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
+from brigade.runs.interrupt import until_ctrl_c
 from brigade.runs.partner_files import name_by_hash
-from brigade.runs.run import RunResult, until_ctrl_c
+from brigade.runs.run import RunResult
 from brigade.train import Progress
 
 FOLDER, FILE = "baselines", "baselines.npz"

@@ -16,6 +16,9 @@ SLOW_MODULES = (
     "brigade.train",
     "brigade.testing",  # plays and trains whatever it checks
     "brigade.runs.run",
+    "brigade.runs.writer",
+    "brigade.runs.checkpoints",
+    "brigade.runs.interrupt",
     "brigade.runs.baselines",
     "brigade.reproduce.command",
     "brigade.learners.settings",

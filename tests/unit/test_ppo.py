@@ -100,7 +100,7 @@ def test_every_sample_comes_once_per_epoch():
 
 
 def test_minibatches_that_do_not_divide_are_refused():
-    with pytest.raises(ValueError, match="10 samples .* do not divide into 4 minibatches"):
+    with pytest.raises(ValueError, match=r"10 samples .* do not divide into 4 minibatches"):
         shuffled_minibatches(jax.random.key(0), 10, 1, 4)
 
 

@@ -23,8 +23,10 @@ from brigade.runs import folder as folders
 from brigade.runs.assemble import assemble
 from brigade.runs.config import MAX_UPDATES, completed, from_dict, read_file
 from brigade.runs.folder import RunFolder, RunFolderError, write_atomically
-from brigade.runs.run import RunWriter, load, resume, run, until_ctrl_c
+from brigade.runs.interrupt import until_ctrl_c
+from brigade.runs.run import load, resume, run
 from brigade.runs.sinks import Sinks
+from brigade.runs.writer import RunWriter
 from brigade.train import Position, Progress, Trainer
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "data"
@@ -423,7 +425,7 @@ def pressing_ctrl_c(times, seen):
 )
 def test_ctrl_c_stops_after_the_update_and_pressed_again_at_once(times, apart, done, monkeypatch):
     clock = itertools.count(1.0, apart / 2)  # read twice per press
-    monkeypatch.setattr("brigade.runs.run.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("brigade.runs.interrupt.time.monotonic", lambda: next(clock))
     seen, before = [], signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         pressing_ctrl_c(times, seen)
