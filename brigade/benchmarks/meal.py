@@ -20,7 +20,7 @@ from brigade.envs.overcooked.conditions import (
     sample_roles,
     sample_slippery,
 )
-from brigade.envs.overcooked.env import Reward
+from brigade.envs.overcooked.env import RecipeKind, Reward
 from brigade.envs.overcooked.generate import (
     KitchenSpec,
     generate_sequence,
@@ -94,6 +94,9 @@ class KitchenSettings:
     """Sample the cooking time in steps for every task, 10 to 30."""
     require_handoff: bool = False
     """Only kitchens in which no soup can be served without passing items over counters."""
+    recipes: RecipeKind = "single"
+    """single: onion soups, from pots that start when they are full. multi: soups of onions and
+    tomatoes by ZSC-Eval's list of recipes, from pots that a cook starts."""
     levels_apart: bool = True
     """Sample the kitchens of different levels independently; before version 0.2 they were not."""
 
@@ -105,6 +108,11 @@ class KitchenSettings:
         within("slip_chance", self.slip_chance, 0, 1)
         if self.require_handoff and self.num_agents < 2:
             raise ValueError("require_handoff needs at least two cooks; give num_agents 2 or more")
+        if self.recipes == "multi" and (self.random_pot_sizes or self.random_cook_times):
+            raise ValueError(
+                "recipes is multi, where the list says how soups are cooked; leave out "
+                "random_pot_sizes and random_cook_times, or use recipes single"
+            )
         self.env(side=3, window="full" if self.view == "level" else self.view)
 
     def env(self, side: int, window: Sight) -> Overcooked:
@@ -119,12 +127,16 @@ class KitchenSettings:
             roles=self.roles,
             sticky_actions=self.sticky_actions,
             slip_chance=self.slip_chance if self.slippery else 0.0,
+            recipes=self.recipes,
         )
 
     def spec(self, level: str) -> KitchenSpec:
         """The spec of generated kitchens of a level."""
         spec = replace(
-            level_spec(level), require_handoff=self.require_handoff, require_roles=self.roles
+            level_spec(level),
+            require_handoff=self.require_handoff,
+            require_roles=self.roles,
+            tomatoes=self.recipes == "multi",
         )
         # Few kitchens satisfy both; a few hundred attempts are usual.
         return replace(spec, max_attempts=20_000) if self.roles and self.require_handoff else spec

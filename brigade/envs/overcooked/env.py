@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import jax
@@ -12,13 +13,17 @@ import numpy as np
 from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
 from brigade.core.checks import within
 from brigade.envs.overcooked import chance, rules
+from brigade.envs.overcooked.cooking import COOKING, DELIVERY_REWARD, Cooking, size
+from brigade.envs.overcooked.events import event_names
 from brigade.envs.overcooked.layouts import LAYOUTS
+from brigade.envs.overcooked.masks import available_actions
 from brigade.envs.overcooked.observe import Sight, changing_entries, num_channels, observe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
-from brigade.envs.overcooked.things import ACTIONS, POT, STAY, UP, onions, thing_name, tomatoes
+from brigade.envs.overcooked.things import ACTIONS, POT, STAY, UP, ingredients_name, thing_name
 
 Reward = Literal["shared", "individual", "sparse"]
+RecipeKind = Literal["single", "multi"]
 
 FACINGS = "UDRL"  # letters in the recorded traces, in the order of the actions
 
@@ -38,11 +43,12 @@ class Overcooked(Environment):
     roles: bool = False  # apply the task's roles: chefs take no plates, waiters no ingredients
     sticky_actions: float = 0.0  # probability that a seat repeats its last action
     slip_chance: float = 0.0  # probability of slipping when moving off a slippery tile
+    recipes: RecipeKind = "single"  # or the task's list of recipes, cooked by interaction
+    action_masks: bool = False  # ZSC-Eval's: mask actions that certainly have no effect
 
     num_actions = len(ACTIONS)
     fixed_length = True  # no episode ends before its horizon
     stay_action = STAY
-    events = rules.EVENTS  # the kinds of `info["events"]` [seats, kinds]
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_agents <= 4:
@@ -60,10 +66,22 @@ class Overcooked(Environment):
             )
         if self.reward not in get_args(Reward):
             raise ValueError(f"reward is {self.reward!r}; use one of {', '.join(get_args(Reward))}")
+        if self.recipes not in COOKING:
+            raise ValueError(f"recipes is {self.recipes!r}; use 'single' or 'multi'")
         if self.roles and self.num_agents < 2:
             raise ValueError("roles need a chef and a waiter; give num_agents 2 or more")
         within("sticky_actions", self.sticky_actions, 0, 1)
         within("slip_chance", self.slip_chance, 0, 1)
+
+    @property
+    def cooking(self) -> Cooking:
+        """How pots cook and what soups pay."""
+        return COOKING[self.recipes]
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The kinds of `info["events"]` [seats, kinds]."""
+        return event_names(self.cooking)
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
@@ -78,15 +96,13 @@ class Overcooked(Environment):
             facing = jax.random.bits(key, shape, jnp.uint8).astype(jnp.int32) % 4
         else:
             facing = jnp.full(shape, UP, jnp.int32)
-        state = rules.start(task, facing)
+        state = rules.start(task, facing, self.cooking)
         if self.random_starts:
             state = state.replace(cell=chance.start_cells(jax.random.fold_in(key, 1), task))
         if self.sticky_actions:
             state = state.replace(last_action=jnp.full(shape, -1, jnp.int32))
-        nobody = jnp.zeros(shape, bool)
-        outcome = rules.Outcome(
-            nobody, jnp.zeros(shape), jnp.zeros((*shape, len(rules.EVENTS)), bool)
-        )
+        nothing = jnp.zeros((*shape, len(self.events)), bool)
+        outcome = rules.Outcome(jnp.zeros(shape), jnp.zeros(shape), nothing)
         return state, self._time_step(state, task, outcome, jnp.full(shape, -1, jnp.int32))
 
     def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]:
@@ -99,7 +115,7 @@ class Overcooked(Environment):
         if self.slip_chance:
             slip_key = jax.random.fold_in(key, 1)
             played = chance.slip(slip_key, played, state.cell, task, self.slip_chance)
-        state, outcome = rules.step(state, played, task, self.roles)
+        state, outcome = rules.step(state, played, task, self.roles, self.cooking)
         return state, self._time_step(state, task, outcome, chosen)
 
     def changing_inputs(self, tasks: Task) -> int:
@@ -118,16 +134,24 @@ class Overcooked(Environment):
         """Soups that one good cook could serve in an episode; at least 1, for finite scores."""
         return jnp.maximum(self.horizon // task.cycle_time, 1)
 
+    def score(self, state: State, task: Task) -> Array:
+        """Soups served as a share of `max_soups`; with a list of recipes, points divided by 20."""
+        soups = state.soups if state.earned is None else state.earned / DELIVERY_REWARD
+        return soups / self.max_soups(task)
+
     def _time_step(
         self, state: State, task: Task, outcome: rules.Outcome, action: Array
     ) -> TimeStep:
         seats = (self.num_agents,)
-        soups = outcome.deliveries if self.reward == "individual" else outcome.deliveries.sum()
-        reward = jnp.broadcast_to(rules.DELIVERY_REWARD * soups, seats).astype(jnp.float32)
+        pay = outcome.pay if self.reward == "individual" else outcome.pay.sum()
+        reward = jnp.broadcast_to(pay, seats)
         shaped = outcome.shaped_reward
+        avail = jnp.ones((*seats, self.num_actions), bool)
+        if self.action_masks:
+            avail = available_actions(state, task, self.cooking)
         view = View(
-            obs=observe(state, task, self.horizon, self.view),
-            avail=jnp.ones((*seats, self.num_actions), bool),
+            obs=observe(state, task, self.horizon, self.view, self.cooking),
+            avail=avail,
             prev_action=action,
             prev_reward=reward,
             first=jnp.broadcast_to(state.time == 0, seats),
@@ -138,7 +162,7 @@ class Overcooked(Environment):
         info = {
             "shaped_reward": jnp.zeros_like(shaped) if self.reward == "sparse" else shaped,
             "events": outcome.events,
-            "score": state.soups / self.max_soups(task),
+            "score": self.score(state, task),
         }
         return TimeStep(view, reward, jnp.bool_(False), state.time >= self.horizon, info)
 
@@ -175,23 +199,38 @@ def describe(state: State, task: Task) -> dict[str, Any]:
     """Players, pots and counters of one kitchen, in the trace format of the original game."""
     width = task.tile.shape[1]
     tile = np.asarray(task.tile).reshape(-1)
-    counter, pot, tick = (np.asarray(x) for x in (state.counter, state.pot, state.tick))
+    counter = np.asarray(state.counter)
+    multi = state.earned is not None
+    name = partial(thing_name, ingredients=multi)
 
     def place(cell: np.integer) -> tuple[int, int]:
         return int(cell) % width, int(cell) // width
 
     players = [
-        [*place(cell), FACINGS[int(facing)], thing_name(int(held))]
+        [*place(cell), FACINGS[int(facing)], name(int(held))]
         for cell, facing, held in zip(
             np.asarray(state.cell), np.asarray(state.facing), np.asarray(state.held), strict=True
         )
     ]
+    describe_pot = pot_with_recipe if multi else pot_by_number
     pots = {
-        "{},{}".format(*place(cell)): [
-            int(onions(pot[cell]) + tomatoes(pot[cell])),
-            int(tick[cell]) or -1,
-        ]
+        "{},{}".format(*place(cell)): describe_pot(state, task, int(cell))
         for cell in np.flatnonzero(tile == POT)
     }
-    counters = [[*place(cell), thing_name(int(counter[cell]))] for cell in np.flatnonzero(counter)]
+    counters = [[*place(cell), name(int(counter[cell]))] for cell in np.flatnonzero(counter)]
     return {"players": players, "pots": pots, "counters": sorted(counters)}
+
+
+def pot_by_number(state: State, task: Task, cell: int) -> list[int]:
+    """The number of ingredients and the cooking tick, -1 while the pot is not cooking."""
+    return [int(size(state.pot[cell])), int(state.tick[cell]) or -1]
+
+
+def pot_with_recipe(state: State, task: Task, cell: int) -> list[Any]:
+    """Ingredients, cooking tick and status of a pot in a kitchen with a list of recipes."""
+    contents, tick = int(state.pot[cell]), int(state.tick[cell])
+    if tick:
+        status = "ready" if tick == int(task.recipes.cook_time[contents]) else "cooking"
+    else:
+        status = "idle" if contents else "empty"
+    return [ingredients_name(contents), tick or -1, status]

@@ -45,6 +45,7 @@ class KitchenSpec:
     max_attempts: int = 2000
     require_handoff: bool = False  # no soup without passing items over counters
     require_roles: bool = False  # some assignment of chefs and waiters can serve soup
+    tomatoes: bool = False  # tomato piles beside the onion piles
 
     def __post_init__(self) -> None:
         """Reject what no kitchen can satisfy."""
@@ -60,6 +61,11 @@ class KitchenSpec:
         _require(
             self.max_attempts >= 1, f"max_attempts is {self.max_attempts}; it must be at least 1"
         )
+
+    @property
+    def station_symbols(self) -> str:
+        """The stations, in the order in which they are placed."""
+        return "SPODT" if self.tomatoes else "SPOD"
 
     def count_range(self, station: str) -> tuple[int, int]:
         """Fewest and most stations of a symbol."""
@@ -94,9 +100,6 @@ LEVELS: Mapping[str, KitchenSpec] = {
     "release-3": _release(11, 0.35, pots=4, stations=2),
     "release-extreme": _release(13, 0.45, pots=5, stations=2),
 }
-
-# The order in which stations are placed.
-_STATIONS = "SPOD"
 
 
 class GenerationError(ValueError):
@@ -218,7 +221,7 @@ def _inside(spec: KitchenSpec, rng: Random, rows: int, columns: int, num_agents:
     if spec.require_handoff:
         for position in _dividing_wall(rng, rows, columns):
             tiles[position] = COUNTER
-    stations = "".join(s * _between(rng, *spec.count_range(s)) for s in _STATIONS)
+    stations = "".join(s * _between(rng, *spec.count_range(s)) for s in spec.station_symbols)
     needed = max(target, len(stations)) + num_agents
     if needed > size:
         raise GridError("there are too few inner tiles", rule="room")
@@ -277,7 +280,7 @@ def _prune(grid: Grid, kitchen: Survey) -> Grid:
 def _check_counts(spec: KitchenSpec, grid: Grid) -> None:
     """Check that pruning has left as many stations as the spec asks for."""
     text = "".join(grid)
-    for station in _STATIONS:
+    for station in spec.station_symbols:
         if text.count(station) < spec.count_range(station)[0]:
             raise GridError(f"agents can reach too few {station}", rule="count")
 

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array
-from brigade.envs.overcooked.rules import State
+from brigade.envs.overcooked.cooking import Cooking
+from brigade.envs.overcooked.rules import ONE_RECIPE, State
 from brigade.envs.overcooked.tasks import Task
 from brigade.envs.overcooked.things import (
     COUNTER,
@@ -65,11 +66,13 @@ def num_channels(num_agents: int) -> int:
     return 2 + 4 * num_agents + len(SHARED_CHANNELS)
 
 
-def observe(state: State, task: Task, horizon: int, view: Sight = "full") -> Array:
+def observe(
+    state: State, task: Task, horizon: int, view: Sight = "full", cooking: Cooking = ONE_RECIPE
+) -> Array:
     """[seats, height, width, channels] uint8."""
     height, width = task.tile.shape
     stands = state.cell[:, None] == jnp.arange(height * width)  # [seats, cells]
-    shared = shared_planes(state, task, stands, horizon)
+    shared = shared_planes(state, task, stands, horizon, cooking)
     views = [jnp.stack(own_planes(state, stands, seat) + shared) for seat in range(len(stands))]
     if view != "full":
         seen = in_sight(state, task, view).astype(jnp.uint8)
@@ -105,16 +108,19 @@ def own_planes(state: State, stands: Array, seat: int) -> list[Array]:
     return [plane.astype(jnp.uint8) for plane in positions + facings]
 
 
-def shared_planes(state: State, task: Task, stands: Array, horizon: int) -> list[Array]:
+def shared_planes(
+    state: State, task: Task, stands: Array, horizon: int, cooking: Cooking
+) -> list[Array]:
     """The sixteen planes of `SHARED_CHANNELS`, each [cells] uint8."""
     tile = task.tile.reshape(-1)
     in_hand = jnp.sum(stands * state.held[:, None], axis=0, dtype=jnp.uint8)
     thing = state.counter + in_hand  # cooks and counters are on different cells
     plated = thing >= SOUP
-    cooking = state.tick > 0
-    waiting = jnp.where(cooking, 0, state.pot)
-    soup = jnp.where(cooking, state.pot, jnp.where(plated, thing, 0))
-    ready = cooking & (state.tick == task.cook_time)
+    cooks = state.tick > 0
+    waiting = jnp.where(cooks, 0, state.pot)
+    soup = jnp.where(cooks, state.pot, jnp.where(plated, thing, 0))
+    cook_time = cooking.cook_time(state.pot, task)
+    ready = cooks & (state.tick == cook_time)
     urgent = horizon - state.time < URGENT_STEPS
     planes = [
         tile == POT,
@@ -127,7 +133,7 @@ def shared_planes(state: State, task: Task, stands: Array, horizon: int) -> list
         tomatoes(waiting),
         onions(soup),
         tomatoes(soup),
-        jnp.where(cooking, task.cook_time - state.tick, 0),
+        jnp.where(cooks, cook_time - state.tick, 0),
         ready | plated,
         thing == PLATE,
         thing == ONION,

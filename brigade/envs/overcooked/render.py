@@ -29,7 +29,8 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
     tile = np.asarray(task.tile)
     if tile.ndim != 2 or np.ndim(state.cell) != 1:
         raise ValueError("render draws one kitchen; index the batch, or use render_states")
-    cook_time, width = int(task.cook_time), tile.shape[1]
+    width = tile.shape[1]
+    by_recipe = np.asarray(task.recipes.cook_time)
     wet = np.asarray(task.slippery).tobytes()
     image = background(tile.tobytes(), wet, width, tile_px).copy()
 
@@ -42,6 +43,8 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
     for place in scene["pots"]:
         x, y = map(int, place.split(","))
         cell = y * width + x
+        one_recipe = state.earned is None
+        cook_time = int(task.cook_time if one_recipe else by_recipe[int(pot[cell])])
         put(sprites.pot_sprite(int(pot[cell]), int(tick[cell]), cook_time, tile_px), x, y)
     for x, y, _ in scene["counters"]:
         put(sprites.thing_sprite(int(counter[y * width + x]), tile_px), x, y)

@@ -1,4 +1,4 @@
-"""The rules of Overcooked, with pots that start cooking as soon as they are full.
+"""The rules of Overcooked. `cooking` has what differs between one recipe and a list of recipes.
 
 One step: interactions in seat order, then movement, then the pots cook. Everything is a mask or
 arithmetic over seats and cells, so a batch of kitchens compiles to a few fused kernels. Cells are
@@ -18,6 +18,8 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Array
+from brigade.envs.overcooked.cooking import JUST_STARTED, Cooking, OneRecipe
+from brigade.envs.overcooked.events import events
 from brigade.envs.overcooked.tasks import Task
 from brigade.envs.overcooked.things import (
     CHEF,
@@ -38,35 +40,13 @@ from brigade.envs.overcooked.things import (
     TOMATO,
     TOMATO_PILE,
     WAITER,
-    onions,
-    tomatoes,
 )
 
-DELIVERY_REWARD = 20.0
 PLACEMENT_REWARD = 3.0
 USEFUL_PLATE_REWARD = 3.0
 SOUP_PICKUP_REWARD = 5.0
 
-# What a seat did in a step, in this order.
-EVENTS = (
-    "put_onion_on_counter",
-    "put_plate_on_counter",
-    "put_soup_on_counter",
-    "pickup_onion_from_counter",
-    "pickup_onion_from_pile",
-    "pickup_plate_from_counter",
-    "pickup_plate_from_pile",
-    "pickup_soup_from_counter",
-    "useful_plate_pickup",
-    "soup_pickup",
-    "placement_in_pot",
-    "delivery",
-    "stay",
-    "move",
-    "idle_move",
-    "idle_interact_counter",
-    "idle_interact_empty",
-)
+ONE_RECIPE = OneRecipe()
 
 
 class State(struct.PyTreeNode):
@@ -77,18 +57,19 @@ class State(struct.PyTreeNode):
     held: Array  # [seats] uint8: the item in hand
     counter: Array  # [cells] uint8: the item on the counter
     pot: Array  # [cells] uint8: contents of the pot
-    tick: Array  # [cells] uint8: steps the pot has cooked, 0 while it is not full
+    tick: Array  # [cells] uint8: steps the pot has cooked, 0 while it is waiting
     time: Array  # int32: steps played
     soups: Array  # int32: soups served
+    earned: Any = None  # f32: rewards for soups so far; only with a list of recipes
     last_action: Any = None  # [seats] int32, -1 before the first; only with sticky actions
 
 
 class Outcome(struct.PyTreeNode):
     """The outcome of a step for each seat."""
 
-    deliveries: Array  # [seats] bool
+    pay: Array  # [seats] f32: for soups served
     shaped_reward: Array  # [seats] f32
-    events: Array  # [seats, len(EVENTS)] bool
+    events: Array  # [seats, kinds] bool
 
 
 class Faced(struct.PyTreeNode):
@@ -109,39 +90,50 @@ class Interaction(struct.PyTreeNode):
     takes_plate: Array
     useful_plate: Array
     fills_pot: Array
+    starts_cooking: Array
     takes_soup: Array
     delivers: Array
     finds_counter_idle: Array
     finds_nothing: Array
     thing: Array  # the item put on or taken from the counter
+    hand: Array  # what the seat held before
+    contents: Array  # of the pot it faces, before
+    contents_after: Array  # and after
 
 
-def start(task: Task, facing: Array) -> State:
+def start(task: Task, facing: Array, cooking: Cooking = ONE_RECIPE) -> State:
     """All cooks on their start cells; hands, counters and pots are empty."""
     nothing = jnp.zeros(task.tile.size, jnp.uint8)
     zero = jnp.int32(0)
     held = jnp.zeros(task.start.shape, jnp.uint8)
-    return State(task.start, facing, held, nothing, nothing, nothing, zero, zero)
+    earned = None if isinstance(cooking, OneRecipe) else jnp.float32(0.0)
+    return State(task.start, facing, held, nothing, nothing, nothing, zero, zero, earned)
 
 
-def step(state: State, action: Array, task: Task, roles: bool = False) -> tuple[State, Outcome]:
+def step(
+    state: State, action: Array, task: Task, roles: bool = False, cooking: Cooking = ONE_RECIPE
+) -> tuple[State, Outcome]:
     """Play one joint action [seats]; with `roles`, chefs take no plates, waiters no ingredients."""
-    acted, interactions = interact_in_seat_order(state, action, task, roles)
+    acted, interactions = interact_in_seat_order(state, action, task, roles, cooking)
     cell, facing = move(state.cell, state.facing, action, task)
     deliveries = jnp.stack([did.delivers for did in interactions])
+    soups = jnp.stack([did.hand - jnp.uint8(SOUP) for did in interactions])  # where delivered
+    pay = (cooking.pay(soups, task) * deliveries).astype(jnp.float32)
     after = acted.replace(
         cell=cell,
         facing=facing,
-        tick=cook(acted.pot, acted.tick, task),
+        tick=cooking.cook(acted.pot, acted.tick, task),
         time=state.time + 1,
         soups=state.soups + deliveries.sum(dtype=jnp.int32),
+        earned=None if state.earned is None else state.earned + pay.sum(),
     )
-    shaped = jnp.stack([shaped_reward(did) for did in interactions]).astype(jnp.float32)
-    return after, Outcome(deliveries, shaped, events(state, after, action, interactions))
+    shaped = [shaped_reward(did, task, cooking) for did in interactions]
+    happened = events(state, after, action, interactions, task, cooking)
+    return after, Outcome(pay, jnp.stack(shaped).astype(jnp.float32), happened)
 
 
 def interact_in_seat_order(
-    state: State, action: Array, task: Task, roles: bool
+    state: State, action: Array, task: Task, roles: bool, cooking: Cooking
 ) -> tuple[State, list[Interaction]]:
     """Interactions one after another: a later seat sees what an earlier one changed.
 
@@ -151,7 +143,7 @@ def interact_in_seat_order(
     faced = state.cell + offsets(task)[state.facing]
     tile = task.tile.reshape(-1)[faced]
     found = Faced(state.counter[faced], state.pot[faced], state.tick[faced])
-    pots_in_use = jnp.sum(state.pot != NOTHING, dtype=jnp.int32)
+    plates_of_use = cooking.plates_of_use(state.pot, state.tick)
     plates_lying = jnp.sum(state.counter == PLATE, dtype=jnp.int32)
     held = [state.held[seat] for seat in range(action.shape[0])]
     left: list[Faced] = []
@@ -159,10 +151,10 @@ def interact_in_seat_order(
     for seat, hand in enumerate(held):
         here = as_left_by_earlier_seats(found, faced, left, seat)
         plates_held = sum((thing == PLATE).astype(jnp.int32) for thing in held)
-        plate_wanted = (plates_held < pots_in_use) & (plates_lying == 0)
+        plate_wanted = (plates_held < plates_of_use) & (plates_lying == 0)
         role = task.role[seat] if roles else None
         acts = action[seat] == INTERACT
-        did = interact(tile[seat], hand, here, acts, plate_wanted, role, task)
+        did = interact(tile[seat], hand, here, acts, plate_wanted, role, task, cooking)
         held[seat], after = hand_and_tile_after(hand, here, did)
         plates_lying += (after.lying == PLATE).astype(jnp.int32) - (here.lying == PLATE)
         left.append(after)
@@ -187,13 +179,14 @@ def interact(
     plate_wanted: Array,
     role: Array | None,
     task: Task,
+    cooking: Cooking,
 ) -> Interaction:
     """The effect of a seat on the tile it faces, given what it holds and what is there."""
     empty_handed = hand == NOTHING
     can_take = empty_handed if role is None else empty_handed & ~is_barred(role, tile, here.lying)
     has_ingredient = (hand == ONION) | (hand == TOMATO)
-    has_room = onions(here.contents) + tomatoes(here.contents) < task.pot_size
-    is_ready = (here.tick > 0) & (here.tick == task.cook_time)
+    has_room = cooking.has_room(here.contents, here.tick, task)
+    is_ready = (here.tick > 0) & (here.tick == cooking.cook_time(here.contents, task))
 
     at_counter, at_pot = acts & (tile == COUNTER), acts & (tile == POT)
     at_serving = acts & (tile == SERVING)
@@ -201,6 +194,11 @@ def interact(
     puts_on_counter = at_counter & ~empty_handed & (here.lying == NOTHING)
     takes_from_counter = at_counter & can_take & (here.lying != NOTHING)
     takes_plate = acts & can_take & (tile == PLATE_PILE)
+    fills_pot = at_pot & has_ingredient & has_room
+    starts_cooking = at_pot & empty_handed & cooking.can_start(here.contents, here.tick)
+    takes_soup = at_pot & (hand == PLATE) & is_ready
+    ingredient = jnp.where(hand == ONION, jnp.uint8(ONE_ONION), jnp.uint8(ONE_TOMATO))
+    filled = here.contents + jnp.where(fills_pot, ingredient, jnp.uint8(NOTHING))
     return Interaction(
         puts_on_counter=puts_on_counter,
         takes_from_counter=takes_from_counter,
@@ -208,14 +206,19 @@ def interact(
         takes_tomato=acts & can_take & (tile == TOMATO_PILE),
         takes_plate=takes_plate,
         useful_plate=takes_plate & plate_wanted,
-        fills_pot=at_pot & has_ingredient & has_room,
-        takes_soup=at_pot & (hand == PLATE) & is_ready,
+        fills_pot=fills_pot,
+        starts_cooking=starts_cooking,
+        takes_soup=takes_soup,
         delivers=at_serving & (hand >= SOUP),
         finds_counter_idle=at_counter & ~puts_on_counter & ~takes_from_counter,
         finds_nothing=(acts & (tile == FLOOR))
         | (at_pile & ~can_take)
-        | ((at_pot | at_serving) & empty_handed),
+        | (at_serving & empty_handed)
+        | (at_pot & empty_handed & cooking.idle_at_pots),
         thing=jnp.where(puts_on_counter, hand, here.lying),
+        hand=hand,
+        contents=here.contents,
+        contents_after=jnp.where(takes_soup, jnp.uint8(NOTHING), filled),
     )
 
 
@@ -241,13 +244,12 @@ def hand_and_tile_after(hand: Array, here: Faced, did: Interaction) -> tuple[Arr
         new_hand = jnp.where(happened, jnp.asarray(thing, jnp.uint8), new_hand)
 
     nothing = jnp.uint8(NOTHING)
-    ingredient = jnp.where(hand == ONION, jnp.uint8(ONE_ONION), jnp.uint8(ONE_TOMATO))
-    filled = here.contents + jnp.where(did.fills_pot, ingredient, nothing)
     lying = jnp.where(did.takes_from_counter, nothing, here.lying)
+    tick = jnp.where(did.starts_cooking, jnp.uint8(JUST_STARTED), here.tick)
     return new_hand, Faced(
         lying=jnp.where(did.puts_on_counter, hand, lying),
-        contents=jnp.where(did.takes_soup, nothing, filled),
-        tick=jnp.where(did.takes_soup, nothing, here.tick),
+        contents=did.contents_after,
+        tick=jnp.where(did.takes_soup, jnp.uint8(0), tick),
     )
 
 
@@ -296,52 +298,14 @@ def any_of(conditions: Iterable[Array]) -> Array:
     return reduce(or_, conditions, jnp.bool_(False))
 
 
-def cook(pot: Array, tick: Array, task: Task) -> Array:
-    """A full pot cooks until its soup is ready, starting with the step that filled it."""
-    is_full = onions(pot) + tomatoes(pot) == task.pot_size
-    return jnp.where(is_full & (tick < task.cook_time), tick + 1, tick).astype(jnp.uint8)
-
-
-def shaped_reward(did: Interaction) -> Array:
+def shaped_reward(did: Interaction, task: Task, cooking: Cooking) -> Array:
     """The shaped reward of one seat for progress towards a soup."""
+    helps = did.fills_pot & ~cooking.spoils(did.contents, did.contents_after, task)
     return (
-        PLACEMENT_REWARD * did.fills_pot
+        PLACEMENT_REWARD * helps
         + USEFUL_PLATE_REWARD * did.useful_plate
         + SOUP_PICKUP_REWARD * did.takes_soup
     )
-
-
-def events(before: State, after: State, action: Array, interactions: list[Interaction]) -> Array:
-    """[seats, len(EVENTS)] bool, in the order of EVENTS."""
-    walks = action < STAY
-    stuck = (before.cell == after.cell) & (before.facing == after.facing)
-    rows = []
-    for seat, did in enumerate(interactions):
-        puts, takes = did.puts_on_counter, did.takes_from_counter
-        rows.append(
-            jnp.stack(
-                [
-                    puts & (did.thing == ONION),
-                    puts & (did.thing == PLATE),
-                    puts & (did.thing >= SOUP),
-                    takes & (did.thing == ONION),
-                    did.takes_onion,
-                    takes & (did.thing == PLATE),
-                    did.takes_plate,
-                    takes & (did.thing >= SOUP),
-                    did.useful_plate,
-                    did.takes_soup,
-                    did.fills_pot,
-                    did.delivers,
-                    action[seat] == STAY,
-                    walks[seat],
-                    walks[seat] & stuck[seat],
-                    did.finds_counter_idle,
-                    did.finds_nothing,
-                ]
-            )
-        )
-    return jnp.stack(rows)
 
 
 def offsets(task: Task) -> Array:

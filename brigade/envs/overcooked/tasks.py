@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,7 @@ from brigade.envs.overcooked.grid import (
     starts,
     survey,
 )
+from brigade.envs.overcooked.recipes import RECIPES, Recipe, Recipes, recipe_tables
 from brigade.envs.overcooked.solve import cycle_time
 from brigade.envs.overcooked.things import (
     ANY,
@@ -44,6 +45,7 @@ class Task(struct.PyTreeNode):
     role: Array  # [seats] int8: ANY, CHEF or WAITER
     pot_size: Array  # uint8: ingredients per soup
     cook_time: Array  # uint8: in steps
+    recipes: Recipes  # for kitchens with a list of recipes; pot_size and cook_time are for others
     cycle_time: Array  # int32: steps that one good cook needs per soup; it normalises the score
     id: Array  # int32: index of the task in its sequence
 
@@ -56,11 +58,13 @@ def task_from_grid(
     width: int | None = None,
     cook_time: int = COOK_TIME,
     pot_size: int = POT_SIZE,
+    recipes: Mapping[str, Recipe] = RECIPES,
     roles: Sequence[int] | None = None,
     slippery: Collection[Cell] = (),
 ) -> Task:
     """Build a task from a grid, padded with counters on the right and below to the given size.
 
+    `cook_time` and `pot_size` are for kitchens with one recipe, `recipes` for those with a list.
     `roles` has one of ANY, CHEF and WAITER per seat; `slippery` has (row, column) from 0.
     """
     grid = parse_grid(rows)
@@ -77,6 +81,7 @@ def task_from_grid(
         role=jnp.asarray(checked_roles(roles, num_agents), jnp.int8),
         pot_size=jnp.uint8(pot_size),
         cook_time=jnp.uint8(cook_time),
+        recipes=recipe_tables(recipes),
         cycle_time=jnp.int32(cycle_time(grid, num_agents, cook_time, pot_size) or NEVER),
         id=jnp.int32(0),
     )

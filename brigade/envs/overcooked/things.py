@@ -41,8 +41,16 @@ def tomatoes(contents: Any) -> Any:
     return (contents >> 3) & 7
 
 
-def thing_name(thing: int) -> str | None:
-    """The name in the traces of the original game; a `dish` is an empty plate."""
+def ingredients_name(contents: int) -> str:
+    """A soup's ingredients as letters, onions first: OOT."""
+    return "O" * onions(contents) + "T" * tomatoes(contents)
+
+
+def thing_name(thing: int, ingredients: bool = False) -> str | None:
+    """The name in the traces of the original game; a `dish` is an empty plate.
+
+    With `ingredients`, a soup's are named, too: `soup:OOT`.
+    """
     if thing >= SOUP:
-        return "soup"
+        return f"soup:{ingredients_name(thing - SOUP)}" if ingredients else "soup"
     return {NOTHING: None, ONION: "onion", TOMATO: "tomato", PLATE: "dish"}[thing]
