@@ -218,7 +218,7 @@ def check_method(
     _expect(bool(jnp.isfinite(score).all()), "scores are finite")
 
 
-def check_generator(generator: Any, learner: Learner, env: Environment, traj: Trajectory) -> None:
+def check_generator(generator: Any, learner: Any, env: Environment, traj: Trajectory) -> None:
     """All policies have equally many seats, states keep their structure, numbers are finite.
 
     `learner` is the population's learner, `traj` a rollout of `generator.tables` tables.
@@ -246,7 +246,7 @@ def check_generator(generator: Any, learner: Learner, env: Environment, traj: Tr
             "partner ids are in range",
         )
     initial = learner.init(key)
-    paid = generator.pay(state, learner, initial.params, traj)
+    paid = generator.pay(state, learner.base, initial.params, traj)
     _expect_same_form(traj, paid, "pay keeps the structure of the rollout")
     _expect(bool(jnp.isfinite(paid.reward).all()), "rewards are finite")
     after = generator.after(state, initial.params, traj, key)

@@ -57,11 +57,28 @@ def export(words: list[str]) -> int:
         action="store_true",
         help="for a population: include policies trained only to help train others",
     )
+    parser.add_argument(
+        "--stages",
+        nargs="+",
+        default=["final"],
+        metavar="STAGE",
+        help="init, mid (half of the final return) or final; the first two need a run with "
+        "--snapshots (default: final)",
+    )
+    parser.add_argument("--half", action="store_true", help="save half as many bytes per number")
     add_trust(parser)
     options = parser.parse_args(words)
     from brigade.commands.export import export as save
 
-    policies = save(options.run, options.out, options.task, options.helpers, options.trust)
+    policies = save(
+        options.run,
+        options.out,
+        options.task,
+        options.helpers,
+        options.trust,
+        options.stages,
+        options.half,
+    )
     print(f"{options.out}: {', '.join(policies.names)}")
     return 0
 

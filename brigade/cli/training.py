@@ -221,6 +221,7 @@ def finish(result: Any, quiet: bool) -> int:
 
         path = result.path / POPULATION_FILE
         if not path.exists():  # --trust: the same code has just been run
-            export(result.path, path, None, helpers=False, trust=True)
+            stages = result.experiment.generator.stages
+            export(result.path, path, None, helpers=False, trust=True, stages=stages)
         print(f"policies: {path}")
     return 0

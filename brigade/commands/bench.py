@@ -18,7 +18,7 @@ from rich.console import Console
 
 from brigade.benchmarks.meal import kitchens
 from brigade.commands.plan import device
-from brigade.core import Acting, Environment, Key
+from brigade.core import Acting, Cast, Environment, Key
 from brigade.core.compile import jit, keep_programs
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.learners.ppo import Precision
@@ -101,7 +101,7 @@ class Training:
         if setting.population:
             generator = SelfPlay(setting.population)
             self.learner = PopulationLearner(self.learner, generator)
-            table = population_table(generator, self.env, sequences)
+            table = population_table(generator, Cast(), self.env, sequences)
         players, method = Players(self.learner.policy, members=number), FineTuning()
         self.source = DeviceSource(
             self.env, players, setting.num_envs, setting.num_steps, tables=number
@@ -123,7 +123,7 @@ class Training:
     def evaluate(self, state: TrainState, number: int) -> Any:
         """Play all tasks."""
         keys = jax.random.split(jax.random.key(number), len(self.seeds))
-        return evaluate(self.evaluator, state.learner.params, state.memory, self.tasks, keys)
+        return evaluate(self.trainer, self.evaluator, state.learner, state.memory, self.tasks, keys)
 
 
 def training_speed(setting: TrainingSetting) -> TrainingSpeed:

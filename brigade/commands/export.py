@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from brigade.errors import UserError
@@ -9,19 +10,29 @@ from brigade.partners.files import SUFFIX, Policies
 from brigade.runs.export import policies_of
 from brigade.runs.folder import write_atomically
 from brigade.runs.run import load
+from brigade.runs.snapshots import at_stages
 
 
-def export(path: Path, out: Path, task: int | None, helpers: bool, trust: bool) -> Policies:
-    """Write a policy file; `task` counts from 1."""
+def export(
+    path: Path,
+    out: Path,
+    task: int | None,
+    helpers: bool,
+    trust: bool,
+    stages: Sequence[str] = ("final",),
+    half: bool = False,
+) -> Policies:
+    """Write a policy file; `task` counts from 1. `stages` are of the training of each policy."""
     if out.suffix != SUFFIX:
         raise UserError(f"--out is {out}; it must end in {SUFFIX}")
     if out.exists():
         raise UserError(f"{out} exists already; choose another --out")
     run = load(path, trust=trust)
     policies = policies_of(run, None if task is None else task - 1, helpers)
+    policies = at_stages(run.path, policies, stages)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(out, policies.as_bytes())
+        write_atomically(out, policies.as_bytes(half))
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror}; choose another --out") from error
     return policies

@@ -11,7 +11,8 @@ from brigade.core import Acting, Environment, Round
 from brigade.envs.overcooked.render import save_gif
 from brigade.errors import UserError
 from brigade.registry import unknown_name
-from brigade.runs.run import LoadedRun, load
+from brigade.runs.loaded import LoadedRun
+from brigade.runs.run import load
 from brigade.train.collect import RolloutState, start_games, step_all
 from brigade.train.evaluate import seating_of, shape_of
 from brigade.train.trainer import pick, stack_sequences

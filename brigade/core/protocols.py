@@ -166,7 +166,8 @@ class Learner(Protocol):
 
     Optional members: `members`, the number of policies it trains in parallel, with parameters
     [members, ...]; `seat(state, pairing, tables, seats, key) -> Seating`, to choose the next
-    seating instead of sampling it by the task's weights; `after_rollout(state, traj, key) ->
+    seating instead of sampling it by the task's weights; `cast(state, cast) -> cast`, to supply the
+    partners' parameters, such as snapshots of itself; `after_rollout(state, traj, key) ->
     LearnerState`, called after all gradient steps on a rollout.
     """
 
@@ -327,6 +328,8 @@ class Benchmark:
     measures: tuple[str, ...] = CONTINUAL_MEASURES
     # Named settings that differ from the paper's, in the form of a config file.
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # The same for populations, by the name of their generator.
+    generators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # Settings of the environment, a frozen dataclass (`--env.*` on the command line), and the
     # function that builds the benchmark from other settings.
     settings: Any = None

@@ -70,6 +70,12 @@ class PPOConfig:
     """Clipping range of the value around its old estimate; None for no clipping."""
     entropy_coef: float = 0.01
     """Weight of the entropy bonus."""
+    entropy_schedule: tuple[float, ...] = ()
+    """Weights of the entropy bonus over a task, instead of one: 0.2 0.05 0.01 is 0.2 at its start,
+    0.05 half-way and 0.01 at its end, linear in between."""
+    entropy_milestones: tuple[float, ...] = ()
+    """When the schedule has these weights, as shares of the task: 0 0.6 1. By default
+    they are evenly spaced."""
     value_coef: float = 0.5
     """Weight of the value loss."""
     normalise_advantage: bool = True
@@ -100,6 +106,29 @@ class PPOConfig:
                 positive(name, getattr(self, name))
         for name in ("final_learning_rate", "entropy_coef", "value_coef"):
             at_least(name, getattr(self, name), 0.0)
+        check_schedule(self.entropy_schedule, self.entropy_milestones)
+
+    @property
+    def milestones(self) -> tuple[float, ...]:
+        """The milestones of the entropy schedule."""
+        last = max(len(self.entropy_schedule) - 1, 1)
+        even = tuple(number / last for number in range(len(self.entropy_schedule)))
+        return self.entropy_milestones or even
+
+
+def check_schedule(schedule: tuple[float, ...], milestones: tuple[float, ...]) -> None:
+    """Require weights of at least 0, with a milestone from 0 to 1 for each, in rising order."""
+    for weight in schedule:
+        at_least("entropy_schedule", weight, 0.0)
+    for milestone in milestones:
+        within("entropy_milestones", milestone, 0.0, 1.0)
+    if milestones and (
+        len(milestones) != len(schedule) or list(milestones) != sorted(set(milestones))
+    ):
+        raise ValueError(
+            f"entropy_milestones is {' '.join(map(str, milestones))}; give one for each of the "
+            f"{len(schedule)} weights of entropy_schedule, in rising order"
+        )
 
 
 @dataclass(frozen=True)
@@ -415,7 +444,8 @@ class PPO:
         policy_loss = -weighted_mean(surrogate, batch.weight)
         value_loss = weighted_mean(value_error, batch.value_weight)
         entropy = weighted_mean(distribution.entropy(out.logits), batch.weight)
-        total = policy_loss + cfg.value_coef * value_loss - cfg.entropy_coef * entropy
+        entropy_coef = self._entropy_coef(state.updates)
+        total = policy_loss + cfg.value_coef * value_loss - entropy_coef * entropy
         approx_kl = weighted_mean(batch.log_prob - new_log_prob, batch.weight)
         return total, {
             "loss": total,
@@ -485,10 +515,19 @@ class PPO:
             )
         )
 
-    def _learning_rate(self, updates: Array) -> Array:
+    def _share_done(self, updates: Array) -> Array:
+        # `prepare` has already counted the current rollout; for the first one this is 0.
+        return jnp.clip((updates - 1) / self.updates_per_task, 0.0, 1.0)
+
+    def _entropy_coef(self, updates: Array) -> Array | float:
         cfg = self.config
-        # `prepare` has already counted the current rollout; the first one has the full rate.
-        done = jnp.clip((updates - 1) / self.updates_per_task, 0.0, 1.0)
+        if not cfg.entropy_schedule:
+            return cfg.entropy_coef
+        weights = jnp.array(cfg.entropy_schedule)
+        return jnp.interp(self._share_done(updates), jnp.array(cfg.milestones), weights)
+
+    def _learning_rate(self, updates: Array) -> Array:
+        cfg, done = self.config, self._share_done(updates)
         return cfg.learning_rate + done * (cfg.final_learning_rate - cfg.learning_rate)
 
     def _shaping_weight(self, updates: Array, steps_per_update: int) -> Array:

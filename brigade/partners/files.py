@@ -63,8 +63,8 @@ class Policies:
         group = Group(self.policy, len(self.members), greedy)
         return Cast((group,), (self.params,), self.names)
 
-    def as_bytes(self) -> bytes:
-        """The content of a policy file."""
+    def as_bytes(self, half: bool = False) -> bytes:
+        """The content of a policy file, in half precision if asked for."""
         metadata = {
             "format": FORMAT,
             "policy": KIND,
@@ -74,7 +74,7 @@ class Policies:
             "origin": dict(self.origin),
         }
         arrays = {
-            name: np.ascontiguousarray(leaf)
+            name: np.ascontiguousarray(leaf, np.float16 if half else None)
             for name, leaf in flatten_dict(self.params, sep="/").items()
         }
         return save(arrays, metadata={"brigade": json.dumps(metadata)})

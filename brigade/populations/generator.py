@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Key, Learner, Seating, Trajectory
+from brigade.core import Array, Cast, Environment, Key, Learner, Seating, Trajectory
 from brigade.core.checks import at_least
+from brigade.learners.ppo import PPO
+from brigade.nets import ActorCriticPolicy
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Generator:
     defaults: ClassVar[Mapping[str, Any]] = {}
     # The measures that reports of such a population show.
     measures: ClassVar[tuple[str, ...]] = ("self_play",)
+    # Which snapshots of every member are in the population's file: init, mid, final.
+    stages: ClassVar[tuple[str, ...]] = ("final",)
 
     def __post_init__(self) -> None:
         at_least("members", self.members, 2)
@@ -50,7 +54,25 @@ class Generator:
         """Names of all policies; the first `members` are those of the population."""
         return [f"member-{number}" for number in range(1, self.members + 1)]
 
-    def check(self, env: Environment, learner: Learner) -> None:
+    def about(self, member: int) -> dict[str, Any]:
+        """What else a policy file should say about a policy, as plain values."""
+        return {}
+
+    def build_learner(self, base: PPO, seats: int) -> Learner:
+        """The learner of the population, from that of one policy."""
+        from brigade.populations.learner import population_learner
+
+        return population_learner(self, base, seats)
+
+    def partners(self, policy: ActorCriticPolicy) -> Cast:
+        """Partners that are not trained; none in a population that plays with itself."""
+        return Cast()
+
+    def evaluated(self) -> tuple[str, ...]:
+        """Which of these partners evaluations play with."""
+        return ()
+
+    def check(self, env: Environment, learner: PPO) -> None:
         """Raise a one-line ValueError if the generator cannot be used; called before training."""
 
     def init(self, key: Key) -> Any:
@@ -73,11 +95,11 @@ class Generator:
         """[tables, seats] int32: the partner id that each seat's critic gets."""
         return jnp.zeros_like(seating.member)
 
-    def pay(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
+    def pay(self, state: Any, learner: PPO, params: Any, traj: Trajectory) -> Trajectory:
         """Edit the rewards: `reward` and `info["shaped_reward"]`, both [T, B, seats]."""
         return traj
 
-    def loss(self, state: Any, learner: Learner, params: Any, batch: Any, key: Key) -> Array:
+    def loss(self, state: Any, learner: PPO, params: Any, batch: Any, key: Key) -> Array:
         """A loss term across policies, added to the sum of their losses; leaves [policies, ...]."""
         return jnp.float32(0.0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -166,6 +166,42 @@ class PopulationLearner:
         """The states of all policies, leaves [policies, ...]."""
         updates = jnp.broadcast_to(state.updates, (self.members,))
         return LearnerState(state.params, state.opt_state, updates)
+
+
+def population_learner(generator: Generator, base: PPO, seats: int) -> PopulationLearner:
+    """The learner of a population in a game with so many seats."""
+    check_seats(generator, seats)
+    own = seats_at_own_tables(generator, seats)
+    return PopulationLearner(per_policy_schedules(base, own), generator)
+
+
+def check_seats(generator: Generator, seats: int) -> None:
+    """Check that all policies have the same number of seats; later code relies on it."""
+    key = jax.random.key(0)
+    trained = generator.seat(generator.init(key), generator.tables, seats, key)
+    for seating in (trained, generator.evaluation(seats)[0]):
+        counts = jnp.bincount(seating.member.reshape(-1), length=generator.policies)
+        if len(set(counts.tolist())) > 1 or seating.member.size % generator.policies:
+            raise ValueError(
+                f"{type(generator).__name__} gives its policies {counts.tolist()} seats; each must "
+                "have the same number"
+            )
+
+
+def seats_at_own_tables(generator: Generator, seats: int) -> float:
+    """How many seats a policy has at a table it plays at, on average."""
+    key = jax.random.key(0)
+    member = generator.seat(generator.init(key), generator.tables, seats, key).member
+    playing = sum(len(set(table)) for table in member.tolist())
+    return float(member.size / playing)
+
+
+def per_policy_schedules(learner: PPO, seats: float) -> PPO:
+    """Decay shaped rewards by the environment steps of each policy: it has a sample per seat."""
+    shaping = learner.config.shaping_steps
+    if shaping is None:
+        return learner
+    return replace(learner, config=replace(learner.config, shaping_steps=shaping * seats))
 
 
 def with_partner_ids(view: View, ids: Array) -> View:

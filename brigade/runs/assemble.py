@@ -13,7 +13,8 @@ from brigade.core.seating import Pairing, arrangements, pairings
 from brigade.errors import UserError
 from brigade.learners.ppo import PPO
 from brigade.partners.cast import cast_of
-from brigade.populations import Generator, PopulationLearner
+from brigade.populations import Generator
+from brigade.populations.coplay import CoPlayLearner, Ranked
 from brigade.runs.config import Experiment, RunConfig
 from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
 from brigade.train.trainer import TrainState, stack_sequences
@@ -64,8 +65,10 @@ def assemble_with(
         check_task_ids(method, config.method, sequences)
         if generator is None:
             cast, table = partner_table(config, benchmark, sequences)
+            learner = with_partner_sampling(learner, config, cast)
         else:
-            cast, table = Cast(), population_table(generator, env, sequences)
+            cast = generator.partners(learner.policy)
+            table = population_table(generator, cast, env, sequences)
         own_seats = table.pairings[0].arrangements.shape[-1] if cast.groups else 0
         players = Players(
             learner=learner.policy,
@@ -78,7 +81,9 @@ def assemble_with(
                 f"num_envs is {config.num_envs}; it must be a multiple of {generator.tables} for "
                 f"{config.generator} with {generator.members} members"
             )
-        tables = generator.tables if generator else tables_for(config.num_envs, table.pairings)
+        tables = tables_for(config.num_envs, table.pairings)
+        if generator and not cast.groups:
+            tables = generator.tables
         source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
     except ValueError as error:
         raise UserError(str(error)) from error
@@ -124,38 +129,7 @@ def build_learner(
     if not isinstance(learner, PPO) or learner.seats:
         raise ValueError(f"learner is {config.learner}; a population needs --learner ippo")
     generator.check(env, learner)
-    check_seats(generator, env.num_agents)
-    seats = seats_at_own_tables(generator, env.num_agents)
-    return PopulationLearner(per_policy_schedules(learner, seats), generator)
-
-
-def check_seats(generator: Generator, seats: int) -> None:
-    """Check that all policies have the same number of seats; later code relies on it."""
-    key = jax.random.key(0)
-    trained = generator.seat(generator.init(key), generator.tables, seats, key)
-    for seating in (trained, generator.evaluation(seats)[0]):
-        counts = jnp.bincount(seating.member.reshape(-1), length=generator.policies)
-        if len(set(counts.tolist())) > 1 or seating.member.size % generator.policies:
-            raise ValueError(
-                f"{type(generator).__name__} gives its policies {counts.tolist()} seats; each must "
-                "have the same number"
-            )
-
-
-def seats_at_own_tables(generator: Generator, seats: int) -> float:
-    """How many seats a policy has at a table it plays at, on average."""
-    key = jax.random.key(0)
-    member = generator.seat(generator.init(key), generator.tables, seats, key).member
-    playing = sum(len(set(table)) for table in member.tolist())
-    return float(member.size / playing)
-
-
-def per_policy_schedules(learner: PPO, seats: float) -> PPO:
-    """Decay shaped rewards by the environment steps of each policy: it has a sample per seat."""
-    shaping = learner.config.shaping_steps
-    if shaping is None:
-        return learner
-    return replace(learner, config=replace(learner.config, shaping_steps=shaping * seats))
+    return generator.build_learner(learner, env.num_agents)
 
 
 def partner_table(
@@ -181,19 +155,47 @@ def partner_table(
             f"seats are {' '.join(config.seats)}; no seat is left for the partners, give fewer"
         )
     by_task = [sequence.partners or (cast.names,) * len(sequence) for sequence in sequences]
-    by_seed = [pairings(cast, names, choices, env.num_agents) for names in by_task]
+    return cast, table_with(cast, by_task, choices, env.num_agents)
+
+
+def table_with(
+    cast: Cast,
+    by_task: Sequence[Sequence[tuple[str, ...]]],
+    choices: Sequence[tuple[int, ...]],
+    num_agents: int,
+) -> Table:
+    """The table of a learner whose partners are named by seed and task."""
+    by_seed = [pairings(cast, names, choices, num_agents) for names in by_task]
     same, number = len(set(by_task[0])) == 1, len(by_task[0][0])
     names = (
         by_task[0][0] if same else tuple(f"partner {n} of the task" for n in range(1, number + 1))
     )
     seat_names = tuple("+".join(map(str, seats)) for seats in choices)
-    return cast, Table(cast.params, by_seed, names, seat_names)
+    return Table(cast.params, by_seed, names, seat_names)
+
+
+def with_partner_sampling(learner: Learner, config: RunConfig, cast: Cast) -> Learner:
+    """The learner, with partners sampled by how well it does with them if asked for."""
+    if config.partner_sampling == "uniform":
+        return learner
+    if not cast.groups or not isinstance(learner, PPO):
+        raise ValueError(
+            f"partner_sampling is {config.partner_sampling}; it needs partners and a PPO learner"
+        )
+    return CoPlayLearner(learner, Ranked(cast.size, config.rank_exponent))
 
 
 def population_table(
-    generator: Generator, env: Environment, sequences: Sequence[TaskSequence]
+    generator: Generator, cast: Cast, env: Environment, sequences: Sequence[TaskSequence]
 ) -> Table:
-    """The tables that evaluations of a population play; in training the generator seats it."""
+    """The tables that evaluations of a population play; in training the generator seats it.
+
+    Generators that train one policy with partners have a `cast` of them.
+    """
+    if cast.groups:
+        choices = arrangements(("random",), env.num_agents)
+        by_task = [(generator.evaluated(),) * len(sequence) for sequence in sequences]
+        return table_with(cast, by_task, choices, env.num_agents)
     seating, names = generator.evaluation(env.num_agents)
     everywhere = Pairing(
         weights=jnp.ones(1),

@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
@@ -55,6 +55,11 @@ class RunConfig:
     A random seat is sampled again once an episode can have ended."""
     greedy_partners: bool = False
     """Partners take greedy actions instead of sampling."""
+    partner_sampling: Literal["uniform", "ranked"] = "uniform"
+    """How often partners are met: all alike, or by the rank of the learner's return with them, the
+    hardest partner most often (MEP's second stage)."""
+    rank_exponent: float = 1.0
+    """With ranked sampling, a partner's weight is its rank to this power."""
     preset: str = "auto"
     """Where the defaults come from: paper, laptop, or another preset of the benchmark.
     auto is paper on an accelerator and laptop on a CPU."""
@@ -80,14 +85,18 @@ class RunConfig:
     """Consecutive evaluation episodes over which the learner keeps its recurrent state."""
     greedy: bool = False
     """Take greedy actions in evaluations instead of sampling."""
+    snapshots: int = 0
+    """How many policy files to keep in RUN/snapshots, at evenly spaced evaluations."""
 
     def __post_init__(self) -> None:
         counts = ("seeds", "tasks", "repetitions", "num_envs", "num_steps")
         for name in (*counts, "eval_every", "eval_episodes", "eval_consecutive"):
             at_least(name, getattr(self, name), 1)
         at_least("seed", self.seed, 0)
+        at_least("snapshots", self.snapshots, 0)
         within("seed", self.seed, 0, MAX_SEED - self.seeds)
         positive("steps_per_task", self.steps_per_task)
+        at_least("rank_exponent", self.rank_exponent, 0.0)
         if self.updates_per_task > MAX_UPDATES:
             raise ValueError(
                 f"steps_per_task is {self.steps_per_task:g}; that is more than "
@@ -308,7 +317,9 @@ def _defaults(
         "generator": chosen["generator"],
     }
     tree = merged(paper, benchmark.presets.get(chosen["preset"], {}))
-    return tree if generator is None else merged(tree, population_defaults(tree, generator))
+    if generator is not None:
+        tree = merged(tree, population_defaults(tree, generator))
+    return merged(tree, benchmark.generators.get(chosen["generator"], {}))
 
 
 def population_defaults(tree: Mapping[str, Any], generator: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from brigade.metrics.record import axes_name
 from brigade.nets import ActorCriticPolicy
 from brigade.nets.policy import actor_of
 from brigade.partners.files import Policies, interface
-from brigade.runs.run import LoadedRun
+from brigade.runs.loaded import LoadedRun
 
 
 def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) -> Policies:
@@ -63,26 +63,32 @@ def members_of_seed(
 ) -> list[tuple[dict[str, Any], Any]]:
     """The metadata and parameters of each policy of a seed, the `index`-th of the run."""
     generator, several = run.experiment.generator, len(run.parts.seeds) > 1
-    score = score_by_table(run, task)[:, index]
+    score, returns = (by_table(run, name, task)[:, index] for name in ("score", "returns"))
     metadata = {"run": run.path.name, "seed": seed, "steps": int(run.returns["steps"][-1])}
-    if generator is None:
+    if generator is None or generator.policies == 1:
         name = f"{run.path.name}-seed{seed}" if several else run.path.name
-        return [({"name": name, **metadata, "score": round(float(score.mean()), 4)}, params)]
+        return [({"name": name, **metadata, **figures(score, returns)}, params)]
     names: Sequence[str] = generator.names()[: None if helpers else generator.members]
     found = []
     for number, name in enumerate(names):
         member = {"name": f"{name}-seed{seed}" if several else name, **metadata}
+        member |= generator.about(number)
         if number < generator.members:
             own = generator.own_tables(number)
-            member["score"] = round(float(score[own].mean()), 4)
+            member |= figures(score[own], returns[own])
         found.append((member, jax.tree.map(lambda x, n=number: x[n], params)))
     return found
 
 
-def score_by_table(run: LoadedRun, task: int) -> np.ndarray:
-    """The scores [partner, seed] of a task at the last evaluation."""
-    score, axes = run.returns["score"][-1], run.returns[axes_name("score")].tolist()[1:]
-    score = np.moveaxis(
-        score, [axes.index("task"), axes.index("partner"), axes.index("seed")], [0, 1, 2]
+def figures(score: np.ndarray, returns: np.ndarray) -> dict[str, float]:
+    """What a policy scored at its last evaluation, for the metadata of a policy file."""
+    return {"score": round(float(score.mean()), 4), "return": round(float(returns.mean()), 4)}
+
+
+def by_table(run: LoadedRun, name: str, task: int) -> np.ndarray:
+    """The scores or returns [partner, seed] of a task at the last evaluation."""
+    values, axes = run.returns[name][-1], run.returns[axes_name(name)].tolist()[1:]
+    values = np.moveaxis(
+        values, [axes.index("task"), axes.index("partner"), axes.index("seed")], [0, 1, 2]
     )
-    return np.asarray(score[task].reshape(*score.shape[1:3], -1).mean(-1))
+    return np.asarray(values[task].reshape(*values.shape[1:3], -1).mean(-1))

@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from brigade import __version__
@@ -19,9 +18,12 @@ from brigade.metrics.record import with_all_axes
 from brigade.runs.assemble import Parts, assemble
 from brigade.runs.checkpoints import has_deleted_arrays, last_position, read_policies
 from brigade.runs.config import Experiment, from_dict, from_json
+from brigade.runs.export import policies_of
 from brigade.runs.folder import RunFolder, RunFolderError, read_npz
 from brigade.runs.interrupt import until_ctrl_c
+from brigade.runs.loaded import LoadedRun, as_loaded
 from brigade.runs.partner_files import copy_files, name_by_hash
+from brigade.runs.snapshots import save_snapshot, snapshot_numbers
 from brigade.runs.writer import RunWriter
 from brigade.train import Position, Progress
 
@@ -33,27 +35,6 @@ class RunResult:
     path: Path
     experiment: Experiment
     returns: dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class LoadedRun:
-    """A run from disk, with policies that can act. `params` has leaves [seeds, ...]."""
-
-    path: Path
-    experiment: Experiment
-    returns: dict[str, np.ndarray]
-    parts: Parts
-    params: Any
-    method_state: Any
-    last_task: int = 0  # the task trained last, from 0
-
-    def acting_params(self, seed: int, task: int) -> Any:
-        """The parameters that act on a task; both are indices from 0."""
-        params, method_state = (
-            jax.tree.map(lambda leaf: leaf[seed], tree) for tree in (self.params, self.method_state)
-        )
-        task_id = self.parts.sequences[seed].tasks.id[task]
-        return self.parts.trainer.method.acting_params(method_state, params, task_id)
 
 
 Watch = Callable[[Progress, Position, Experiment], None]
@@ -198,9 +179,13 @@ def _train(
         position=position,
         table=parts.table,
     )
+    kept = snapshot_numbers(config)
     try:
         for progress, now in until_ctrl_c(updates):
             position = now
+            if progress.evaluated and len(now.record.steps) - 1 in kept:
+                trained = as_loaded(folder.path, experiment, parts, now)
+                save_snapshot(policies_of(trained), folder.path, progress.steps)
             writer.add(progress, now, progress.update == config.updates_per_task)
             if watch is not None:
                 watch(progress, now, experiment)

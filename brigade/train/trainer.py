@@ -174,8 +174,7 @@ class Trainer:
         """Evaluate all tasks and add the result to the record."""
         state, record = position.state, position.record
         keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
-        params = state.learner.params
-        result = evaluate(evaluator, params, state.memory, rounds, keys, cast, self.devices)
+        result = evaluate(self, evaluator, state.learner, state.memory, rounds, keys, cast)
         record.steps.append(steps)
         add_evaluation(record, result, evaluator.consecutive)
 
@@ -254,7 +253,17 @@ def acting_with(
     trainer: Trainer, state: LearnerState, cast: Any, pairing: Pairing | None, key: Key
 ) -> Acting:
     """The parameters for the next rollout, and the seating if it may change now."""
-    return Acting(state.params, cast, seating_for(trainer, state, pairing, key))
+    return Acting(
+        state.params,
+        partners_of(trainer.learner, state, cast),
+        seating_for(trainer, state, pairing, key),
+    )
+
+
+def partners_of(learner: Learner, state: LearnerState, cast: Any) -> Any:
+    """The parameters of the partners: those given, or the learner's own if it has `cast`."""
+    own = getattr(learner, "cast", None)
+    return cast if own is None else own(state, cast)
 
 
 def seating_for(
@@ -343,25 +352,27 @@ def _end_phase(
     )
 
 
-@partial(jit, static_argnums=(0, 6))
+@partial(jit, static_argnums=(0, 1))
 def evaluate(
+    trainer: Trainer,
     evaluator: Evaluator,
-    params: Any,
+    learner: LearnerState,
     memory: Any,
     rounds: Round,
     keys: Key,
     cast: Any = (),
-    devices: int | None = None,
 ) -> Any:
     """Evaluate all tasks with every seed's parameters; leaves and keys are [seeds, ...]."""
 
-    def one_seed(cast: Any, params: Any, memory: Any, rounds: Round, key: Key) -> Any:
-        return evaluator(params, memory, rounds, key, cast)
+    def one_seed(
+        cast: Any, learner: LearnerState, memory: Any, rounds: Round, key: Key
+    ) -> Evaluation:
+        cast = partners_of(trainer.learner, learner, cast)
+        return evaluator(learner.params, memory, rounds, key, cast)
 
     in_turn = slow_when_batched(evaluator.players.learner)
-    return over_seeds(
-        one_seed, cast, params, memory, rounds, keys, devices=devices, in_turn=in_turn
-    )
+    arguments = (learner, memory, rounds, keys)
+    return over_seeds(one_seed, cast, *arguments, devices=trainer.devices, in_turn=in_turn)
 
 
 def slow_when_batched(policy: Policy) -> bool:

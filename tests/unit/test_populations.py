@@ -20,10 +20,13 @@ from brigade.methods.ft import FineTuning
 from brigade.partners.files import load_policies
 from brigade.populations import PopulationLearner
 from brigade.populations.brdiv import BRDiv
+from brigade.populations.ego import EgoGenerator
 from brigade.populations.sp import SelfPlay
 from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict, read_file
+from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
+from brigade.runs.snapshots import at_stages
 from brigade.testing import check_generator
 from brigade.train import DeviceSource, Players
 from brigade.train.update import update
@@ -58,7 +61,15 @@ def played(learner, num_envs=None):
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "population_play.py:PopulationPlay")
 
 
-@pytest.mark.parametrize("name", [*brigade.names("generators"), EXAMPLE])
+EGOS = [
+    name
+    for name in brigade.names("generators")
+    if issubclass(brigade.get("generators", name), EgoGenerator)
+]
+POPULATIONS = [name for name in brigade.names("generators") if name not in EGOS]
+
+
+@pytest.mark.parametrize("name", [*POPULATIONS, EXAMPLE])
 def test_generators_keep_their_promises(name):
     kind = brigade.get("generators", name)
     generator = kind(members=3)
@@ -225,6 +236,101 @@ def test_a_population_is_a_run_like_any_other(tmp_path):
     assert load(whole.path).parts.learner.members == 4
 
 
+def test_an_ego_with_an_archive_continues_as_if_never_stopped(tmp_path):
+    """COLE's archive, estimates and tries are part of the checkpoint; snapshots are kept."""
+    settings = {
+        "benchmark": "overcooked/layout",
+        "generator": "cole",
+        "generator_settings": {"archive": 3, "generation": 1},
+        "env": {"horizon": 8},
+        "seeds": 2,
+        "num_envs": 8,
+        "num_steps": 8,
+        "steps_per_task": 256,
+        "eval_every": 2,
+        "eval_episodes": 1,
+        "snapshots": 3,
+        "ppo": {"epochs": 1, "minibatches": 2},
+        "network": {"hidden": [8]},
+    }
+    whole = run(settings, tmp_path / "whole")
+    assert whole.returns["partner_names"].tolist() == ["itself"]
+    assert whole.returns["seat_names"].tolist() == ["0", "1"]
+
+    def interrupt(progress, position, experiment):
+        if progress.update == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(settings, tmp_path / "stopped", watch=interrupt)
+    resume(tmp_path / "stopped")
+    again = (tmp_path / "stopped" / "returns.npz").read_bytes()
+    assert again == (whole.path / "returns.npz").read_bytes()
+    last, before = (load(tmp_path / name) for name in ("whole", "stopped"))
+    for a, b in zip(jax.tree.leaves(last.params), jax.tree.leaves(before.params), strict=True):
+        assert (a == b).all()
+    policies = policies_of(last)
+    assert policies.names == ("whole-seed0", "whole-seed1")
+    kept = sorted(path.stem.lstrip("0") for path in (whole.path / "snapshots").iterdir())
+    assert kept == ["", "128", "256"]
+    stages = at_stages(whole.path, policies, ("init", "final"))
+    assert stages.names == ("whole-seed0-init", "whole-seed0", "whole-seed1-init", "whole-seed1")
+    first = load_policies(whole.path / "snapshots" / f"{0:015d}.safetensors")
+    for a, b in zip(jax.tree.leaves(stages.params), jax.tree.leaves(first.params), strict=True):
+        assert (a[0] == b[0]).all()
+        assert (a[2] == b[1]).all()
+
+
+def test_e3t_meets_a_noisy_copy_of_itself(tmp_path):
+    settings = {
+        "benchmark": "overcooked/layout",
+        "generator": "e3t",
+        "env": {"horizon": 8},
+        "num_envs": 8,
+        "num_steps": 8,
+        "steps_per_task": 64,
+        "eval_episodes": 1,
+        "ppo": {"epochs": 1, "minibatches": 2},
+        "network": {"hidden": [8]},
+    }
+    parts = assemble(from_dict(settings))
+    assert [type(group.policy).__name__ for group in parts.trainer.source.players.cast] == [
+        "Noisy",
+        "ActorCriticPolicy",
+    ]
+    state = parts.learner.init(KEY)
+    copy, own = parts.learner.cast(state, ())
+    for a, b in zip(jax.tree.leaves(copy), jax.tree.leaves(own), strict=True):
+        assert (a == b).all()
+    pairing = jax.tree.map(lambda x: x[0], parts.table.pairings[0])
+    seating = parts.learner.seat(state, pairing, 8, 2, KEY)
+    assert seating.own.sum(1).tolist() == [1] * 8  # one seat each is the ego's
+    assert seating.own.sum(0).tolist() == [4, 4]
+    assert (seating.member[~seating.own] == 0).all()  # the noisy copy, never itself
+
+
+def test_hard_partners_are_met_more_often_with_ranked_sampling():
+    settings = {
+        "benchmark": "overcooked/layout",
+        "partners": ["random", "static"],
+        "partner_sampling": "ranked",
+        "env": {"horizon": 8},
+        "num_envs": 12,
+        "num_steps": 8,
+        "ppo": {"minibatches": 2},
+    }
+    learner = assemble(from_dict(settings)).learner
+    table = assemble(from_dict(settings)).table
+    pairing = jax.tree.map(lambda x: x[0], table.pairings[0])
+    state = learner.init(KEY).replace(aux=jnp.array([5.0, 60.0]))
+    seating = learner.seat(state, pairing, 12, 2, KEY)
+    counts = np.bincount(np.asarray(seating.member[~seating.own]), minlength=2)
+    assert counts.tolist() == [8, 4]  # ranks 2 and 1
+    alone = {name: value for name, value in settings.items() if name != "partners"}
+    with pytest.raises(UserError, match="it needs partners and a PPO learner"):
+        assemble(from_dict(alone))
+
+
 def test_a_population_from_the_command_line(tmp_path, capsys):
     """Self-play on kitchens of a level; the file is loaded as partners."""
     small = (
@@ -287,7 +393,7 @@ def test_the_generator_of_a_config_file_holds(tmp_path, capsys):
     assert chosen_generator(["--config", str(file), "--generator=sp"]) == "sp"
     assert chosen_generator(["overcooked/layout"]) is None
     assert main(["population", "overcooked/layout", "--generator", "none"]) == 2
-    assert "a population needs one of brdiv, sp" in capsys.readouterr().err
+    assert "a population needs one of brdiv, cole, " in capsys.readouterr().err
     words = ["plan", "--config", str(file), "--no-measure", "--preset", "laptop"]
     assert main(words) == 0
     assert from_dict(read_file(str(file))).generator == BRDiv()

@@ -363,7 +363,9 @@ def test_another_partner_of_the_same_shape_compiles_nothing(tmp_path):
         assert load_policies(path).policy == made
         found, state, _ = one_update({"partners": [str(path)]})
         rounds = stack_sequences(found.sequences, found.table.pairings)
-        evaluate(found.evaluator, state.learner.params, (), rounds, KEY[None], found.table.cast)
+        evaluate(
+            found.trainer, found.evaluator, state.learner, (), rounds, KEY[None], found.table.cast
+        )
         counts.append((_step._cache_size(), evaluate._cache_size()))
     assert counts[0] == counts[1]
 

@@ -175,7 +175,7 @@ for devices in (1, 2, 4):
     state, metrics = trainer.step(state, tasks, 0)
     state = trainer.end_phase(state, tasks, 0, "train")
     keys = jax.random.split(jax.random.key(0), 4)
-    played = evaluate(evaluator, state.learner.params, state.memory, tasks, keys, (), devices)
+    played = evaluate(trainer, evaluator, state.learner, state.memory, tasks, keys)
     used = jax.tree.leaves(state.learner.params)[0].sharding.device_set
     assert len(used) == devices, (used, devices)
     results.append(jax.device_get((state.learner, metrics, played)))

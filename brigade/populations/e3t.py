@@ -1,0 +1,62 @@
+"""E3T: end-to-end training with a noisy copy (Yan and others, NeurIPS 2023)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from brigade.core import Array, Cast, Key, Trajectory
+from brigade.core.checks import within
+from brigade.nets import ActorCriticPolicy
+from brigade.partners.scripted import Noisy
+from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
+
+COPY = "noisy copy"
+
+
+@dataclass(frozen=True)
+class E3T(EgoGenerator):
+    """The ego's partner is a slowly following copy of it that often acts at random.
+
+    Randomness keeps the ego from relying on conventions; the copy keeps the partner competent. The
+    module that predicts the partner's actions is left out.
+    """
+
+    epsilon: float = 0.5
+    """Probability that the partner takes a random action: 0.5 in the paper, 0.25 in ZSC-Eval's
+    script."""
+    copy_rate: float = 0.1
+    """How far the copy moves towards the ego after every rollout."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("epsilon", self.epsilon, 0.0, 1.0)
+        within("copy_rate", self.copy_rate, 0.0, 1.0)
+
+    def names(self) -> list[str]:
+        return ["e3t"]
+
+    def partners(self, policy: ActorCriticPolicy) -> Cast:
+        noisy = group_of_copies(Noisy(policy, self.epsilon), policy, (COPY,))
+        return noisy + group_of_copies(policy, policy, (ITSELF,))
+
+    def start(self, params: Any) -> Any:
+        """The copy's parameters."""
+        return params
+
+    def weights(self, state: Any, weights: Array) -> Array:
+        return jnp.array([1.0, 0.0])
+
+    def cast(self, state: Any, params: Any, cast: Any) -> Any:
+        return stacked_once(state), stacked_once(params)
+
+    def after_rollout(self, state: Any, params: Any, traj: Trajectory, key: Key) -> Any:
+        return followed(state, params, self.copy_rate)
+
+
+def followed(copy: Any, params: Any, rate: float) -> Any:
+    """The copy, moved by `rate` of the distance to the parameters."""
+    return jax.tree.map(lambda old, new: old + rate * (new - old), copy, params)

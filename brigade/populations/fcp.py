@@ -1,0 +1,23 @@
+"""FCP: fictitious co-play (Strouse and others, NeurIPS 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from brigade.populations.sp import SelfPlay
+
+
+@dataclass(frozen=True)
+class FCP(SelfPlay):
+    """Self-play policies at three skills: at the start, half-way, and at the end of training.
+
+    Half-way is the snapshot whose return is nearest to half of the final one.
+    """
+
+    stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
+    defaults: ClassVar[Mapping[str, Any]] = {"snapshots": 10}
+
+    def names(self) -> list[str]:
+        return [f"fcp-{number}" for number in range(1, self.members + 1)]

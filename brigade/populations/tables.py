@@ -1,0 +1,62 @@
+"""What generators compute from a rollout by table, partner and policy."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from brigade.core import Array, Trajectory, View
+from brigade.learners.ppo import PPO
+from brigade.train.players import over_members
+
+
+def by_environment(by_table: Array, traj: Trajectory) -> Array:
+    """Leaves [tables, ...] -> [B, ...]: every environment has its table's value."""
+    return jnp.repeat(by_table, traj.valid.shape[1] // len(by_table), axis=0)
+
+
+def returns_by_table(traj: Trajectory, tables: int) -> Array:
+    """[tables]: the mean return of an episode, over the environments of a table.
+
+    With rollouts of parts of episodes, it is the mean reward times the steps of the rollout.
+    """
+    played = traj.valid.astype(jnp.float32)
+    total = (traj.reward.mean(-1) * played).sum(0)  # [B]
+    ended = (traj.terminated | traj.truncated).astype(jnp.float32).sum(0)
+    per_table = total.reshape(tables, -1).sum(1), ended.reshape(tables, -1).sum(1)
+    environments = traj.valid.shape[1] // tables
+    return per_table[0] / jnp.maximum(per_table[1], environments)
+
+
+def log_probs_of_all(learner: PPO, params: object, traj: Trajectory) -> Array:
+    """[policies, T, B, seats]: the log-probability of every action under every policy."""
+    policy = learner.policy
+
+    def at_timestep(step: tuple[View, Array]) -> Array:
+        view, action = step
+
+        def of_one(params: object) -> Array:
+            out = policy.outputs(params, view.obs, view.task_id, view.avail)
+            return policy.distribution.log_prob(out.logits, action)
+
+        return over_members(of_one)(params)
+
+    view = traj.view.replace(state=None)
+    by_time: Array = jax.lax.map(at_timestep, (view, traj.action))
+    return by_time.swapaxes(0, 1)
+
+
+def check_no_memory(name: str, learner: PPO) -> None:
+    """Policies are asked about each other's observations, which memory does not allow."""
+    if learner.policy.network.memory != "none":
+        raise ValueError(
+            f"{name} asks every policy what it would do on the others' observations, which needs "
+            "policies without memory; use --network.memory none"
+        )
+
+
+def own_log_prob(log_probs: Array, traj: Trajectory) -> Array:
+    """[T, B, seats]: of `log_probs` [policies, ...], that of the policy on the seat."""
+    assert traj.seating is not None
+    member = by_environment(traj.seating.member, traj)
+    return jnp.take_along_axis(log_probs, member[None, None], axis=0)[0]

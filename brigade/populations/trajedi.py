@@ -1,0 +1,77 @@
+"""TrajeDi: trajectory diversity (Lupu and others, ICML 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from brigade.core import Array, Environment, Trajectory
+from brigade.core.checks import at_least, within
+from brigade.learners.ppo import PPO
+from brigade.populations.sp import SelfPlay
+from brigade.populations.tables import check_no_memory, log_probs_of_all, own_log_prob
+
+
+@dataclass(frozen=True)
+class TrajeDi(SelfPlay):
+    """Self-play policies that are paid for trajectories the others would not produce.
+
+    The objective is the Jensen-Shannon divergence of the policies' trajectories, in which actions
+    count less the further away they are from a timestep. It enters as a reward per timestep, the
+    score-function gradient. The rest of the gradient is 0 in expectation if `kernel` is 1.
+    """
+
+    diversity: float = 0.1
+    """Weight of the divergence."""
+    kernel: float = 0.5
+    """How much an action i steps away counts: kernel^(i + 1)."""
+
+    stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
+    defaults: ClassVar[Mapping[str, Any]] = {"snapshots": 10}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("diversity", self.diversity, 0.0)
+        within("kernel", self.kernel, 0.0, 1.0)
+
+    def names(self) -> list[str]:
+        return [f"trajedi-{number}" for number in range(1, self.members + 1)]
+
+    def check(self, env: Environment, learner: PPO) -> None:
+        check_no_memory("trajedi", learner)
+
+    def pay(self, state: Any, learner: PPO, params: Any, traj: Trajectory) -> Trajectory:
+        log_probs = log_probs_of_all(learner, params, traj) * traj.valid[..., None]
+        ends = traj.terminated | traj.truncated
+        everyone = jax.vmap(smoothed, in_axes=(0, None, None))(log_probs, ends, self.kernel)
+        own = own_log_prob(everyone, traj)
+        return traj.replace(reward=traj.reward + self.diversity * log_ratio_to_mean(own, everyone))
+
+
+def smoothed(values: Array, ends: Array, kernel: float) -> Array:
+    """Sums over an episode, with weight kernel^(|i - j| + 1) for timesteps i and j.
+
+    `values` [T, B, seats]; `ends` [T, B]: the episode ends with this timestep.
+    """
+    goes_on = 1.0 - ends[..., None].astype(values.dtype)
+
+    def step(total: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        value, linked = now
+        total = value + kernel * linked * total
+        return total, total
+
+    nothing = jnp.zeros_like(values[0])
+    started = jnp.concatenate([jnp.zeros_like(goes_on[:1]), goes_on[:-1]])
+    past = jax.lax.scan(step, nothing, (values, started))[1]
+    future = jax.lax.scan(step, nothing, (values, goes_on), reverse=True)[1]
+    return kernel * (past + future - values)
+
+
+def log_ratio_to_mean(own: Array, everyone: Array) -> Array:
+    """log of the own probability over the mean of all: own [...], everyone [policies, ...]."""
+    mean = jax.nn.logsumexp(everyone, axis=0) - jnp.log(len(everyone))
+    return own - mean

@@ -1,0 +1,42 @@
+"""A run with policies that can act, from disk or in training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from brigade.runs.assemble import Parts
+from brigade.runs.config import Experiment
+from brigade.train import Position
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run from disk, with policies that can act. `params` has leaves [seeds, ...]."""
+
+    path: Path
+    experiment: Experiment
+    returns: dict[str, np.ndarray]
+    parts: Parts
+    params: Any
+    method_state: Any
+    last_task: int = 0  # the task trained last, from 0
+
+    def acting_params(self, seed: int, task: int) -> Any:
+        """The parameters that act on a task; both are indices from 0."""
+        params, method_state = (
+            jax.tree.map(lambda leaf: leaf[seed], tree) for tree in (self.params, self.method_state)
+        )
+        task_id = self.parts.sequences[seed].tasks.id[task]
+        return self.parts.trainer.method.acting_params(method_state, params, task_id)
+
+
+def as_loaded(path: Path, experiment: Experiment, parts: Parts, position: Position) -> LoadedRun:
+    """A run in training, as if its policies of this moment were loaded from disk."""
+    state, task = position.state, position.task % len(parts.sequences[0])
+    returns = position.record.arrays()
+    return LoadedRun(path, experiment, returns, parts, state.learner.params, state.memory, task)

@@ -1,0 +1,93 @@
+"""Snapshots: policy files written during training, for partners of different skill.
+
+They are in the run folder, `snapshots/STEPS.safetensors`, in half precision and without critics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from brigade.errors import UserError
+from brigade.metrics.zsc_eval import half_skill_checkpoint
+from brigade.partners.files import SUFFIX, Policies, load_policies
+from brigade.runs.config import RunConfig
+from brigade.runs.folder import write_atomically
+
+FOLDER = "snapshots"
+STAGES = ("init", "mid", "final")
+
+
+def snapshot_numbers(config: RunConfig) -> set[int]:
+    """The evaluations, counted from 0, after which a snapshot is saved: evenly spaced."""
+    if not config.snapshots:
+        return set()
+    per_task = -(-config.updates_per_task // config.eval_every)
+    last = per_task * config.total_tasks
+    return {round(float(x)) for x in np.linspace(0, last, config.snapshots)}
+
+
+def save_snapshot(policies: Policies, run: Path, steps: int) -> None:
+    """Write a snapshot, unless it is there from before a run was resumed."""
+    path = run / FOLDER / f"{steps:015d}{SUFFIX}"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, policies.as_bytes(half=True))
+
+
+def read_snapshots(run: Path) -> list[Policies]:
+    """All snapshots of a run, the earliest first."""
+    return [load_policies(path) for path in sorted((run / FOLDER).glob(f"*{SUFFIX}"))]
+
+
+def at_stages(run: Path, final: Policies, stages: Sequence[str]) -> Policies:
+    """The members of `final` at these stages of their training.
+
+    `init` is the first snapshot, `mid` the one whose return is nearest to half of the final one.
+    """
+    if tuple(stages) == ("final",):
+        return final
+    unknown = [stage for stage in stages if stage not in STAGES]
+    if unknown:
+        raise UserError(f"there is no stage {unknown[0]!r}; use {', '.join(STAGES)}")
+    earlier = read_snapshots(run)
+    if not earlier:
+        raise UserError(
+            f"{run} has no snapshots of earlier stages; train it with --snapshots 10, or export "
+            "only the stage final"
+        )
+    found: list[tuple[dict[str, Any], Any]] = []
+    for index, member in enumerate(final.members):
+        history = [at(policies, str(member["name"])) for policies in earlier]
+        history.append((dict(member), member_params(final, index)))
+        for stage in stages:
+            about, params = history[stage_index(history, stage)]
+            name = str(member["name"]) if stage == "final" else f"{member['name']}-{stage}"
+            found.append(({**about, "name": name, "stage": stage}, params))
+    params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in found])
+    return Policies(final.policy, params, final.game, [about for about, _ in found], final.origin)
+
+
+def stage_index(history: Sequence[tuple[dict[str, Any], Any]], stage: str) -> int:
+    """Which entry of a member's history is at a stage; the last one is the final policy."""
+    if stage == "mid":
+        return half_skill_checkpoint([float(about["return"]) for about, _ in history])
+    return 0 if stage == "init" else len(history) - 1
+
+
+def at(policies: Policies, name: str) -> tuple[dict[str, Any], Any]:
+    """The metadata and parameters of a member."""
+    if name not in policies.names:
+        raise UserError(f"a snapshot lacks {name}; it is of another run")
+    index = policies.names.index(name)
+    return dict(policies.members[index]), member_params(policies, index)
+
+
+def member_params(policies: Policies, index: int) -> Any:
+    """The parameters of one member."""
+    return jax.tree.map(lambda x: x[index], policies.params)

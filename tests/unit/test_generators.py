@@ -1,0 +1,277 @@
+"""The terms of the generators, worked by hand: rewards, weights, multipliers, archives."""
+
+import gzip
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import brigade
+from brigade.core import Seating, Trajectory
+from brigade.envs.overcooked import EVENTS, MULTI_EVENTS
+from brigade.partners.scripted import Noisy, Stay
+from brigade.populations import preferences
+from brigade.populations.cole import COLE
+from brigade.populations.coplay import partner_returns, rank_weights
+from brigade.populations.e3t import followed
+from brigade.populations.hsp import HSP, preferred_reward
+from brigade.populations.lbrdiv import LBRDiv, next_multipliers, pair_weights
+from brigade.populations.mep import population_surprise
+from brigade.populations.tables import returns_by_table
+from brigade.populations.trajedi import log_ratio_to_mean, smoothed
+
+KEY = jax.random.key(0)
+GOLDEN = Path(__file__).parents[1] / "golden" / "data"
+
+
+def rollout(reward, seating=None, ends=None):
+    """A trajectory with these rewards [T, B, seats] that ends with its last timestep."""
+    reward = jnp.asarray(reward, jnp.float32)
+    over = jnp.zeros(reward.shape[:2], bool).at[-1].set(True) if ends is None else jnp.asarray(ends)
+    return Trajectory(
+        view=None,
+        action=None,
+        reward=reward,
+        terminated=jnp.zeros_like(over),
+        truncated=over,
+        valid=jnp.ones_like(over),
+        info={},
+        extras={},
+        last_view=None,
+        last={},
+        seating=seating,
+    )
+
+
+# --- preferences and HSP ---
+
+
+@pytest.mark.parametrize(
+    ("table", "number"),
+    [
+        ("default", 52),
+        ("forced_coordination", 30),
+        ("bothway_coordination", 54),
+        ("blocked_corridor", 40),
+        ("multi", 72),
+    ],
+)
+def test_tables_have_as_many_candidates_as_in_zsc_eval(table, number):
+    every = preferences.candidates(table)
+    assert len(every) == number
+    assert len({tuple(sorted(weights.items())) for weights in every}) == number
+    events = MULTI_EVENTS if table == "multi" else EVENTS
+    matrix = preferences.weight_matrix(every, events)
+    for name, weight in preferences.ALWAYS.items():
+        assert (matrix[:, events.index(name)] == weight).all()
+    assert (matrix[:, -1] > 0).all()  # the order
+
+
+@pytest.mark.parametrize("name", ["overcooked_events", "overcooked_multi_traces"])
+def test_preferred_rewards_are_those_of_the_recorded_games(name):
+    """Weights times events and order times the team's reward; the other gets its own shaping."""
+    with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt") as lines:
+        games = [json.loads(line) for line in lines]
+    for game in games:
+        names = game["event_names"]
+        weights = np.zeros((2, len(names) + 1), np.float32)
+        seat = game["preference"]["seat"]
+        for event, weight in game["preference"]["weights"].items():
+            weights[seat, names.index(event) if event in names else -1] = weight
+        counts = np.array(
+            [[[row.get(n, 0) for n in names] for row in s["events"]] for s in game["steps"]]
+        )
+        team = np.array([[sum(s["sparse"])] * 2 for s in game["steps"]], np.float32)
+        shaped = np.array([s["shaped"] for s in game["steps"]], np.float32)
+        found = np.asarray(preferred_reward(team, counts, weights))
+        found[:, 1 - seat] = (team + shaped)[:, 1 - seat]
+        recorded = np.array([s["preference_rewards"] for s in game["steps"]])
+        np.testing.assert_allclose(found, recorded, atol=1e-5)
+
+
+def test_hsp_pays_biased_policies_by_their_weights_and_responses_by_the_game():
+    generator = HSP(members=2, weights=("stay=-2,order=0.5", "delivery=7,order=1"))
+    seating = generator.seat((), 4, 2, KEY)
+    assert seating.member.tolist() == [[2, 0], [0, 2], [3, 1], [1, 3]]
+    events = np.zeros((1, 4, 2, len(EVENTS)), bool)
+    events[..., EVENTS.index("stay")] = True
+    events[:, 2:, :, EVENTS.index("delivery")] = True
+    traj = rollout(np.full((1, 4, 2), 20.0), seating)
+    traj = traj.replace(info={"events": jnp.asarray(events), "shaped_reward": jnp.ones((1, 4, 2))})
+    paid = generator.pay((), None, None, traj)
+    # 0.5 x 20 - 2 for the first biased policy, 20 + 7 for the second.
+    assert paid.reward[0].tolist() == [[20, 8], [8, 20], [20, 27], [27, 20]]
+    assert paid.info["shaped_reward"][0].tolist() == [[1, 0], [0, 1], [1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"table": "defualt"}, "unknown table 'defualt': did you mean 'default'"),
+        ({"members": 60}, "the table default has 52 candidates, give at most that"),
+        ({"members": 2, "weights": ("stay=1",)}, "give one per member"),
+        ({"members": 2, "weights": ("stays=1", "stay=1")}, "unknown event 'stays': did you mean"),
+        ({"members": 2, "weights": ("stay", "stay=1")}, "write them as event=number"),
+    ],
+)
+def test_wrong_preferences_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        HSP(**settings)
+
+
+def test_samples_of_candidates_differ_by_seed_and_have_no_doubles():
+    some = HSP(members=10).candidates
+    assert some != HSP(members=10, weights_seed=1).candidates
+    assert len({str(weights) for weights in some}) == 10
+    assert HSP(members=52).candidates == preferences.candidates("default")
+
+
+# --- MEP and TrajeDi ---
+
+
+def test_the_population_is_surprised_by_what_it_rarely_does():
+    """Probabilities 1/2 and 1/4: -log of the mean 3/8."""
+    bonus = population_surprise(jnp.log(jnp.array([[0.5, 1.0], [0.25, 1.0]])))
+    np.testing.assert_allclose(bonus, [-np.log(3 / 8), 0.0], atol=1e-6)
+
+
+def test_smoothing_weighs_actions_by_distance_within_an_episode():
+    """Against the full kernel matrix; a second episode starts after the third timestep."""
+    values = np.random.default_rng(0).normal(size=(7, 2, 2)).astype(np.float32)
+    ends = np.zeros((7, 2), bool)
+    ends[2, 0] = True
+    found = smoothed(jnp.asarray(values), jnp.asarray(ends), 0.5)
+    time = np.arange(7)
+    kernel = 0.5 ** (np.abs(time[:, None] - time) + 1)
+    np.testing.assert_allclose(found[:, 1], np.einsum("ij,jk->ik", kernel, values[:, 1]), rtol=1e-5)
+    same = (time[:, None] <= 2) == (time <= 2)
+    np.testing.assert_allclose(
+        found[:, 0], np.einsum("ij,jk->ik", kernel * same, values[:, 0]), rtol=1e-5
+    )
+
+
+def test_the_ratio_to_the_mean_is_zero_for_equals_and_at_most_log_of_their_number():
+    same = jnp.zeros((3, 4))
+    np.testing.assert_allclose(log_ratio_to_mean(same[0], same), 0.0, atol=1e-6)
+    apart = jnp.array([[0.0], [-100.0], [-100.0]])
+    np.testing.assert_allclose(log_ratio_to_mean(apart[0], apart), np.log(3), rtol=1e-6)
+
+
+# --- LBRDiv ---
+
+
+def test_pair_weights_are_those_of_the_lagrangian():
+    """Two partners; own pairs weigh 1 plus their multipliers, others lose theirs."""
+    multipliers = jnp.array([[[0, 1.0], [2.0, 0]], [[0, 3.0], [4.0, 0]]])
+    # R_00: 1 + 1 + 3; R_11: 1 + 2 + 4; R_01: -(1 + 4); R_10: -(2 + 3); the mean own weight is 6.
+    np.testing.assert_allclose(pair_weights(multipliers), [[5 / 6, -5 / 6], [-5 / 6, 7 / 6]])
+
+
+def test_multipliers_grow_while_a_constraint_is_violated():
+    returns = jnp.array([[100.0, 95.0], [10.0, 50.0]])
+    found = next_multipliers(jnp.full((2, 2, 2), 1.0), returns, 20.0, 0.01, 1.6)
+    # R_00 - 20 - R_01 = -15; R_11 - 20 - R_10 = 20; R_00 - 20 - R_10 = 70; R_11 - 20 - R_01 = -65.
+    np.testing.assert_allclose(found, [[[0, 1.15], [0.8, 0]], [[0, 0.3], [1.6, 0]]], atol=1e-6)
+
+
+def test_lbrdiv_reads_returns_by_pair_whatever_the_seats():
+    generator = LBRDiv(members=2, margin=0.0, multiplier_rate=1e-3, max_multiplier=10.0)
+    member = jnp.array([[2, 0], [0, 3], [2, 1], [1, 3]])  # partner 0 with both, partner 1 with both
+    seating = Seating(member, jnp.ones((4, 2), bool))
+    traj = rollout(np.broadcast_to([[[40.0]], [[10.0]], [[5.0]], [[30.0]]], (4, 1, 2))[None, :, 0])
+    after = generator.after(jnp.ones((2, 2, 2)), None, traj.replace(seating=seating), KEY)
+    expected = next_multipliers(
+        jnp.ones((2, 2, 2)), jnp.array([[40.0, 10.0], [5.0, 30.0]]), 0.0, 1e-3, 10.0
+    )
+    np.testing.assert_allclose(after, expected, rtol=1e-6)
+
+
+# --- co-play ---
+
+
+def test_returns_by_table_are_means_per_episode():
+    reward = np.zeros((4, 4, 2))
+    reward[:, 0], reward[:, 1], reward[:, 2:] = 1.0, 3.0, 5.0
+    ends = np.zeros((4, 4), bool)
+    ends[[1, 3]] = True  # two episodes
+    assert returns_by_table(rollout(reward, ends=ends), 2).tolist() == [4.0, 10.0]
+    assert returns_by_table(rollout(reward, ends=np.zeros((4, 4), bool)), 2).tolist() == [8.0, 20.0]
+
+
+def test_partner_returns_follow_the_tables_of_each_partner():
+    member = jnp.array([[0, 2], [1, 0], [0, 1], [2, 0]])
+    own = jnp.array([[True, False], [False, True], [True, False], [False, True]])
+    reward = np.broadcast_to(np.array([10.0, 20.0, 40.0, 30.0])[None, :, None], (1, 4, 2))
+    traj = rollout(reward, Seating(member, own))
+    known = jnp.array([7.0, jnp.nan, 100.0, jnp.nan])
+    found = partner_returns(known, traj)
+    # Partner 1 had 20 and 40, partner 2 had 10 and 30; 0 and 3 were not there.
+    np.testing.assert_allclose(found, [7.0, 30.0, 100 + 0.3 * (20 - 100), np.nan])
+
+
+def test_the_hardest_partner_is_met_most():
+    returns = jnp.array([30.0, 10.0, jnp.nan, 20.0, 5.0])
+    there = jnp.array([True, True, True, True, False])
+    assert rank_weights(returns, 1.0, there).tolist() == [1.0, 3.0, 4.0, 2.0, 0.0]
+    np.testing.assert_allclose(
+        rank_weights(returns, 0.5, there), np.sqrt([1.0, 3.0, 4.0, 2.0, 0.0]), rtol=1e-6
+    )
+
+
+def test_the_copy_follows_slowly():
+    copy, params = {"w": jnp.array([1.0])}, {"w": jnp.array([3.0])}
+    assert followed(copy, params, 0.1)["w"].tolist() == pytest.approx([1.2])
+
+
+def test_noise_replaces_so_many_actions():
+    env, tasks = brigade.get("envs", "overcooked").example()
+    _, now = env.reset(KEY, tasks[0])
+    view = jax.tree.map(lambda x: jnp.broadcast_to(x, (4000, *x.shape)), now.view)
+    for epsilon, share in ((0.0, 1.0), (0.5, 0.5 + 0.5 / 6), (1.0, 1 / 6)):
+        action, _, _ = Noisy(Stay(), epsilon).act((), (), view.replace(state=None), KEY)
+        assert float((action == 4).mean()) == pytest.approx(share, abs=0.02)
+
+
+def test_cole_archives_egos_that_rank_high_or_have_waited():
+    generator = COLE(archive=3, generation=2, accepted_rank=0.9, max_tries=2)
+    state = generator.start({"w": jnp.array(0.0)})
+    assert generator.weights(state, None).tolist() == [0.75, 0.0, 0.0, 0.25]
+    # Better than the untrained ego (strength 0): joins.
+    state = generator.end_generation(
+        state.replace(returns=jnp.array([8.0, jnp.nan, jnp.nan, 9])), {"w": jnp.array(1.0)}
+    )
+    assert (int(state.filled), int(state.tries)) == (2, 0)
+    assert state.params["w"].tolist() == [0.0, 1.0, 0.0]
+    assert state.strength.tolist() == [0.0, 8.0, 0.0]
+    # Worse than the second: one of two, less than 0.9 x 2; it joins at the second try.
+    worse = state.replace(returns=jnp.array([4.0, 6.0, jnp.nan, 9]))
+    once = generator.end_generation(worse, {"w": jnp.array(2.0)})
+    assert (int(once.filled), int(once.tries)) == (2, 1)
+    twice = generator.end_generation(once, {"w": jnp.array(3.0)})
+    assert (int(twice.filled), int(twice.tries)) == (3, 0)
+    assert twice.params["w"].tolist() == [0.0, 1.0, 3.0]
+    # A full archive gives up its weakest.
+    full = generator.end_generation(
+        twice.replace(returns=jnp.array([90.0, 90.0, 90.0, 9])), {"w": jnp.array(4.0)}
+    )
+    assert full.params["w"].tolist() == [4.0, 1.0, 3.0]
+    # The hardest snapshot is met most: ranks 3, 1 and 2 of 6, for three quarters of the tables.
+    hard = full.replace(returns=jnp.array([1.0, 9.0, 5.0, 0.0]))
+    np.testing.assert_allclose(generator.weights(hard, None), [0.375, 0.125, 0.25, 0.25], rtol=1e-6)
+
+
+def test_cole_ends_a_generation_after_its_rollouts():
+    generator = COLE(archive=2, generation=2)
+    member = jnp.array([[0, 0], [0, 2]])
+    own = jnp.array([[True, False], [True, False]])
+    traj = rollout(np.full((1, 2, 2), 12.0), Seating(member, own))
+    state = generator.start({"w": jnp.array(0.0)})
+    first = generator.after_rollout(state, {"w": jnp.array(1.0)}, traj, KEY)
+    assert (int(first.filled), int(first.rollouts)) == (1, 1)
+    assert first.returns.tolist()[0] == 12.0
+    second = generator.after_rollout(first, {"w": jnp.array(2.0)}, traj, KEY)
+    assert (int(second.filled), int(second.rollouts)) == (2, 0)
+    assert second.params["w"].tolist() == [0.0, 2.0]
