@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from brigade import __version__
 from brigade.cli.errors import device_error, print_error
-from brigade.cli.policies import crossplay, export, report, watch
+from brigade.cli.policies import crossplay, evaluate, export, report, watch
 from brigade.cli.tools import bench, layouts, list_names, plan
 from brigade.cli.training import population, reproduce, resume, run
 from brigade.errors import UserError
@@ -27,12 +27,13 @@ Continual and cooperative multi-agent reinforcement learning.
   resume      continue a stopped run from its last checkpoint
   report      tables, learning curves and pictures of one or more runs
   export      save the policies of a run in one file
+  evaluate    measure a policy's zero-shot coordination with ready-made partners
   crossplay   play every policy with every other: a score matrix and a heat map
   plan        estimate the cost of a run before it starts
   layouts     print generated kitchens, or check one of your own
   watch       record one episode of a run's policies as a GIF
   bench       time every part of training on this machine
-  reproduce   rerun a published table and compare the results with the paper's
+  reproduce   rerun a published table or study and compare the results with the paper's
 
 brigade VERB --help lists the options of a verb. --debug shows the traceback of an error.
 """
@@ -44,6 +45,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "resume": resume,
     "report": report,
     "export": export,
+    "evaluate": evaluate,
     "crossplay": crossplay,
     "plan": plan,
     "layouts": layouts,

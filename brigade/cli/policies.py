@@ -148,6 +148,48 @@ def crossplay(words: list[str]) -> int:
     return 0
 
 
+def evaluate(words: list[str]) -> int:
+    """`brigade evaluate zsc_eval/LAYOUT --policy FILE`."""
+    parser = verb_parser(
+        "evaluate",
+        "Measure the zero-shot coordination of a policy: best-response proximity (BR-Prox) with "
+        "evaluation partners it never met, on both seats.",
+    )
+    parser.add_argument("benchmark", metavar="zsc_eval/LAYOUT", help="where to play")
+    parser.add_argument(
+        "--policy",
+        required=True,
+        metavar="FILE",
+        help="a policy file (brigade export), FILE:MEMBER or a name; its members count as seeds",
+    )
+    parser.add_argument(
+        "--study",
+        type=Path,
+        help="take the partners of this study (default: those that come with Brigade)",
+    )
+    parser.add_argument(
+        "--episodes", type=count, default=50, help="episodes per partner and seat (default: 50)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the episodes (default: 0)")
+    parser.add_argument("--greedy", action="store_true", help="greedy actions instead of sampling")
+    add_cache(parser)
+    options = parser.parse_args(words)
+    prepare_jax(options.cache)
+    from brigade.commands.evaluate import evaluate as play
+    from brigade.commands.evaluate import print_evaluation
+
+    found = play(
+        options.benchmark,
+        options.policy,
+        options.study,
+        options.episodes,
+        options.seed,
+        options.greedy,
+    )
+    print_evaluation(options.benchmark, found)
+    return 0
+
+
 def watch(words: list[str]) -> int:
     """`brigade watch RUN`."""
     parser = verb_parser(

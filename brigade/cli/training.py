@@ -24,6 +24,7 @@ from brigade.cli.policies import print_report
 from brigade.errors import MachineError, UserError
 from brigade.registry import names
 
+STUDIES = "zsc_eval/"  # targets of `brigade reproduce` that are studies
 POPULATION_FILE = "population.safetensors"  # in the run folder of a population
 
 
@@ -114,11 +115,14 @@ def reproduce(words: list[str]) -> int:
     """`brigade reproduce TARGET`."""
     from brigade.reproduce.meal import TARGETS
 
+    if words and words[0].startswith(STUDIES):
+        return study(words)
     parser = verb_parser(
         "reproduce",
         "Do the runs of a published table and print the results next to the published numbers. "
         "Finished runs are reused and stopped ones continued. Any setting of brigade run applies "
-        "to all runs of the table, for example --seeds 3.",
+        "to all runs of the table, for example --seeds 3. zsc_eval/LAYOUT is a whole study: "
+        "see brigade reproduce zsc_eval/coordination_ring --help.",
     )
     parser.add_argument("target", metavar="TARGET", help=f"one of {', '.join(TARGETS)}")
     parser.add_argument(
@@ -159,6 +163,56 @@ def reproduce(words: list[str]) -> int:
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
     print(f"table: {path}")
+    return 0
+
+
+def study(words: list[str]) -> int:
+    """`brigade reproduce zsc_eval/LAYOUT`."""
+    parser = verb_parser(
+        "reproduce",
+        "Make evaluation partners for a kitchen, choose them, train egos and measure how well they "
+        "work with partners they never met. What is done is not done again; a stopped study "
+        "continues. Any setting of brigade run applies to all runs of the study.",
+    )
+    parser.add_argument("target", metavar="zsc_eval/LAYOUT", help="the kitchen to study")
+    parser.add_argument(
+        "--scale",
+        choices=("small", "paper"),
+        default="small",
+        help="small: minutes on two CPU cores; paper: the published settings (default: small)",
+    )
+    parser.add_argument(
+        "--algorithms",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="some of sp, e3t, fcp, mep, trajedi, hsp, cole (default: all)",
+    )
+    parser.add_argument("--seeds", type=int, help="egos of each algorithm")
+    parser.add_argument("--out", type=Path, help="folder of the study (default: reproductions/...)")
+    parser.add_argument(
+        "--as-released", action="store_true", help="cap ratios at 1, as the public release does"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    add_cache(parser)
+    options, settings = parser.parse_known_args(words)
+    prepare_jax(options.cache)
+    from brigade.commands.study import run_study
+
+    try:
+        report = run_study(
+            options.target.removeprefix(STUDIES),
+            options.scale,
+            options.out,
+            options.algorithms,
+            options.seeds,
+            settings,
+            options.quiet,
+            options.as_released,
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command continues from here") from None
+    print(f"report: {report}")
     return 0
 
 

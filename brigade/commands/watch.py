@@ -67,7 +67,7 @@ def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> 
     rounds: Round = stack_sequences(run.parts.sequences, run.parts.table.pairings)
     now: Round = pick(pick(rounds, seed), task)
     tables = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
-    acting = Acting(run.acting_params(seed, task), run.parts.table.cast, seating_of(now.pairing))
+    acting = Acting(run.acting_params(seed, task), run.cast(seed), seating_of(now.pairing))
     seated = players.take_seats(acting)
 
     def step(state: RolloutState, key: Any) -> tuple[Any, Any]:

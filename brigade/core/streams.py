@@ -7,3 +7,4 @@ same key as a split of `key` elsewhere. These numbers are larger than any split.
 EVALUATION = 1_000_000_001  # episodes of evaluations
 SEATS = 1_000_000_002  # sampled seatings
 AFTER_ROLLOUT = 1_000_000_003  # `after_rollout` of a learner
+SECOND_SEAT = 1_000_000_004  # games of an ego on seat 1

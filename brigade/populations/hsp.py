@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 from brigade.core import Array, Environment, Key, Learner, Seating, Trajectory
 from brigade.core.checks import at_least
+from brigade.envs.overcooked import preferences
 from brigade.envs.overcooked.events import EVENTS, MULTI_EVENTS
-from brigade.populations import preferences
 from brigade.populations.generator import Generator
 from brigade.populations.tables import by_environment
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,8 @@ from brigade.reproduce.table import compute_cells, print_table, save
 from brigade.reproduce.target import Row, Target
 from brigade.runs.assemble import assemble
 from brigade.runs.baselines import add_baselines, print_progress
-from brigade.runs.config import Experiment, from_dict, merged
-from brigade.runs.folder import RunFolder
-from brigade.runs.partner_files import name_by_hash, with_paths
-from brigade.runs.progress import Display
-from brigade.runs.run import RunResult, resume, run
+from brigade.runs.config import from_dict, merged
+from brigade.runs.ensure import check_settings, finished_run, start_or_resume
 
 SMALL_NOTE = (
     "Small scale: few tasks, seeds and steps. It shows how the table is produced and says nothing "
@@ -86,54 +82,6 @@ def reproduce(
 def settings_of(target: Target, row: Row, small: bool) -> dict[str, Any]:
     """The settings of a row at the small scale or the paper's."""
     return merged(row.settings, target.small if small else {"preset": "paper"})
-
-
-def check_settings(paths: Sequence[Path], experiments: Sequence[Experiment]) -> None:
-    """Existing runs must have the same settings."""
-    for path, experiment in zip(paths, experiments, strict=True):
-        if (path / "config.json").exists() and not has_settings(read_run_config(path), experiment):
-            raise UserError(
-                f"{path} was run with other settings; use the same ones, or another --out"
-            )
-
-
-def has_settings(config: Mapping[str, Any], experiment: Experiment) -> bool:
-    """Whether a config is the experiment's; settings that older runs lack have their defaults."""
-    wanted = experiment.as_dict()
-    names = ("benchmark", "learner", "method")  # compared first: parsing may execute user code
-    same_names = all(config.get(name) == wanted[name] for name in names)
-    return same_names and name_by_hash(from_dict(config).as_dict())[0] == name_by_hash(wanted)[0]
-
-
-def read_run_config(path: Path) -> Any:
-    """The settings of a run folder."""
-    try:
-        return with_paths(json.loads(RunFolder.open(path).read_config())["config"], path)
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise UserError(f"{path}/config.json is damaged ({error}); choose another --out") from error
-
-
-def start_or_resume(path: Path, experiment: Experiment, quiet: bool) -> RunResult:
-    """Start a run, resume it, or return it if it is finished."""
-    done = finished_run(path, experiment)
-    if done is not None:
-        return done
-    with Display(quiet) as show:
-        if (path / "config.json").exists():
-            # Its config equals the one asked for, so the code it names is trusted.
-            return resume(path, trust=True, on_start=show.start, watch=show)
-        return run(experiment, path, on_start=show.start, watch=show)
-
-
-def finished_run(path: Path, experiment: Experiment) -> RunResult | None:
-    """The run if all its evaluations are there; shared folders come without checkpoints."""
-    if not (path / "returns.npz").exists():
-        return None
-    arrays = RunFolder.open(path).read_returns()
-    config = experiment.config
-    if arrays["steps"][-1] < config.total_tasks * config.steps_per_task:
-        return None
-    return RunResult(path, experiment, arrays)
 
 
 def slug(name: str) -> str:

@@ -51,11 +51,12 @@ def read_state(checkpoint: Path, parts: Parts) -> TrainState:
     return state
 
 
-def read_policies(checkpoint: Path, parts: Parts) -> tuple[Any, Any]:
-    """The parameters and the method state of a checkpoint, without the environments."""
+def read_policies(checkpoint: Path, parts: Parts) -> tuple[Any, Any, Any]:
+    """The parameters, the method state and whatever else the learner keeps, of a checkpoint."""
     like, found = abstract_state(parts), restore_state(checkpoint)
     params = restore_like(like.learner.params, found["learner"]["params"], checkpoint)
-    return params, restore_like(like.memory, found["memory"], checkpoint)
+    aux = restore_like(like.learner.aux, found["learner"].get("aux"), checkpoint)
+    return params, restore_like(like.memory, found["memory"], checkpoint), aux
 
 
 def restore_like(like: Any, found: Any, checkpoint: Path) -> Any:

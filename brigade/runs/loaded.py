@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from brigade.core import LearnerState
 from brigade.runs.assemble import Parts
 from brigade.runs.config import Experiment
 from brigade.train import Position
+from brigade.train.trainer import partners_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,13 @@ class LoadedRun:
     params: Any
     method_state: Any
     last_task: int = 0  # the task trained last, from 0
+    aux: Any = None  # whatever else the learner keeps, leaves [seeds, ...]
+
+    def cast(self, seed: int) -> Any:
+        """The parameters of the partners of a seed, an index from 0."""
+        params, aux = (jax.tree.map(lambda x: x[seed], tree) for tree in (self.params, self.aux))
+        state = LearnerState(params, None, jnp.int32(0), aux)
+        return partners_of(self.parts.learner, state, self.parts.table.cast)
 
     def acting_params(self, seed: int, task: int) -> Any:
         """The parameters that act on a task; both are indices from 0."""
@@ -39,4 +49,7 @@ def as_loaded(path: Path, experiment: Experiment, parts: Parts, position: Positi
     """A run in training, as if its policies of this moment were loaded from disk."""
     state, task = position.state, position.task % len(parts.sequences[0])
     returns = position.record.arrays()
-    return LoadedRun(path, experiment, returns, parts, state.learner.params, state.memory, task)
+    learner = state.learner
+    return LoadedRun(
+        path, experiment, returns, parts, learner.params, state.memory, task, learner.aux
+    )

@@ -95,11 +95,11 @@ def load(
     experiment = read_experiment(folder, trust)
     parts = assemble(experiment)
     for checkpoint in folder.valid_checkpoints(warn):
-        params, method_state = read_policies(checkpoint, parts)
+        params, method_state, aux = read_policies(checkpoint, parts)
         returns = with_all_axes(read_npz(checkpoint / "record.npz"))  # up to this checkpoint
         meta = json.loads((checkpoint / "meta.json").read_text(encoding="utf-8"))
         task = meta["task"] % len(parts.sequences[0])
-        return LoadedRun(folder.path, experiment, returns, parts, params, method_state, task)
+        return LoadedRun(folder.path, experiment, returns, parts, params, method_state, task, aux)
     raise RunFolderError(
         f"{path} has no valid checkpoint to load policies from; continue it with 'brigade resume'"
     )

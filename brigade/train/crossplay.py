@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from brigade.core import (
     Seating,
 )
 from brigade.core.compile import jit
+from brigade.core.streams import SECOND_SEAT
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.players import Players
 
@@ -32,26 +34,63 @@ class CrossPlay(NamedTuple):
     returns: np.ndarray  # of seat 0
 
 
+class Block(NamedTuple):
+    """A group of one cast and a group of another, and where their members are in the casts."""
+
+    groups: tuple[Group, Group]
+    params: tuple[Any, Any]
+    place: tuple[slice, slice]
+    key: Key
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many policies meet how many."""
+        return self.groups[0].size, self.groups[1].size
+
+
+def blocks(first: Cast, second: Cast, key: Key) -> Iterator[Block]:
+    """All pairs of groups, each of which is one compiled program."""
+    rows = 0
+    for number, (group, params) in enumerate(zip(first.groups, first.params, strict=True)):
+        columns, row_key = 0, jax.random.fold_in(key, number)
+        for other, (with_group, with_params) in enumerate(
+            zip(second.groups, second.params, strict=True)
+        ):
+            place = slice(rows, rows + group.size), slice(columns, columns + with_group.size)
+            block_key = jax.random.fold_in(row_key, other)
+            yield Block((group, with_group), (params, with_params), place, block_key)
+            columns += with_group.size
+        rows += group.size
+
+
 def cross_play(env: Environment, task: Any, cast: Cast, episodes: int, key: Key) -> CrossPlay:
     """Play all ordered pairs, with one compiled program per pair of architectures."""
     if env.num_agents < 2:
         raise ValueError("cross-play needs a game with two seats or more")
-    size = cast.size
-    score, returns = np.zeros((2, size, size, episodes), np.float32)
-    rows = 0
-    for number, (first, first_params) in enumerate(zip(cast.groups, cast.params, strict=True)):
-        columns = 0
-        for other, (second, second_params) in enumerate(zip(cast.groups, cast.params, strict=True)):
-            pair_key = jax.random.fold_in(jax.random.fold_in(key, number), other)
-            params = (first_params, second_params)
-            block = jax.device_get(play_block(env, first, second, episodes, params, task, pair_key))
-            here = (slice(rows, rows + first.size), slice(columns, columns + second.size))
-            shape = (first.size, second.size, episodes)
-            score[here] = block.score.reshape(shape)
-            returns[here] = block.returns.reshape(shape)
-            columns += second.size
-        rows += first.size
+    score, returns = np.zeros((2, cast.size, cast.size, episodes), np.float32)
+    for block in blocks(cast, cast, key):
+        played = play_block(env, *block.groups, episodes, block.params, task, block.key)
+        played = jax.device_get(played)
+        score[block.place] = played.score.reshape(*block.shape, episodes)
+        returns[block.place] = played.returns.reshape(*block.shape, episodes)
     return CrossPlay(score, returns)
+
+
+def play_with(
+    env: Environment, task: Any, egos: Cast, partners: Cast, episodes: int, key: Key
+) -> np.ndarray:
+    """Returns [ego, partner, the ego's seat, episode] of all egos with all partners."""
+    if env.num_agents != 2:
+        raise ValueError(f"this needs a game with two seats; here there are {env.num_agents}")
+    first, second = np.zeros((2, egos.size, partners.size, episodes), np.float32)
+    for block in blocks(egos, partners, key):
+        played = play_block(env, *block.groups, episodes, block.params, task, block.key)
+        first[block.place] = np.asarray(played.returns).reshape(*block.shape, episodes)
+    for block in blocks(partners, egos, jax.random.fold_in(key, SECOND_SEAT)):
+        played = play_block(env, *block.groups, episodes, block.params, task, block.key)
+        swapped = np.asarray(played.returns).reshape(*block.shape, episodes)
+        second[block.place[::-1]] = swapped.swapaxes(0, 1)
+    return np.stack([first, second], axis=2)
 
 
 @partial(jit, static_argnums=(0, 1, 2, 3))

@@ -11,9 +11,8 @@ import pytest
 
 import brigade
 from brigade.core import Seating, Trajectory
-from brigade.envs.overcooked import EVENTS, MULTI_EVENTS
+from brigade.envs.overcooked import EVENTS, MULTI_EVENTS, preferences
 from brigade.partners.scripted import Noisy, Stay
-from brigade.populations import preferences
 from brigade.populations.cole import COLE
 from brigade.populations.coplay import partner_returns, rank_weights
 from brigade.populations.e3t import followed

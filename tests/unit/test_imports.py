@@ -29,9 +29,10 @@ MAY_IMPORT = {
     "benchmarks": TRAINED,
     "populations": TRAINED,
     "runs": TRAINED | {"populations", "__version__"},
-    "report": BASE | {"metrics", "runs", "envs"},
+    "studies": TRAINED | {"benchmarks", "runs", "__version__"},
+    "report": BASE | {"metrics", "runs", "studies", "envs"},
     "reproduce": BASE | {"metrics", "runs", "report", "__version__"},
-    "commands": TRAINED | {"populations", "benchmarks", "runs", "report"},
+    "commands": TRAINED | {"populations", "benchmarks", "runs", "studies", "report"},
     "cli": BASE | {"runs", "report", "reproduce", "commands", "__version__"},
 }
 

@@ -45,6 +45,7 @@ class Overcooked(Environment):
     slip_chance: float = 0.0  # probability of slipping when moving off a slippery tile
     recipes: RecipeKind = "single"  # or the task's list of recipes, cooked by interaction
     action_masks: bool = False  # ZSC-Eval's: mask actions that certainly have no effect
+    kitchens: int = 1  # if more, a task has so many, leaves [kitchens, ...]; an episode samples one
 
     num_actions = len(ACTIONS)
     fixed_length = True  # no episode ends before its horizon
@@ -70,6 +71,8 @@ class Overcooked(Environment):
             raise ValueError(f"recipes is {self.recipes!r}; use 'single' or 'multi'")
         if self.roles and self.num_agents < 2:
             raise ValueError("roles need a chef and a waiter; give num_agents 2 or more")
+        if self.kitchens < 1:
+            raise ValueError(f"kitchens is {self.kitchens}; a task has at least one")
         within("sticky_actions", self.sticky_actions, 0, 1)
         within("slip_chance", self.slip_chance, 0, 1)
 
@@ -90,7 +93,10 @@ class Overcooked(Environment):
 
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
         """Start an episode: cooks on their start tiles in an empty kitchen."""
-        shape = (self.num_agents,)
+        shape, kitchen = (self.num_agents,), None
+        if self.kitchens > 1:
+            kitchen = jax.random.randint(jax.random.fold_in(key, 2), (), 0, self.kitchens)
+            task = one_kitchen(task, kitchen)
         self._check_fit(task)
         if self.start_facing == "random":
             facing = jax.random.bits(key, shape, jnp.uint8).astype(jnp.int32) % 4
@@ -101,6 +107,7 @@ class Overcooked(Environment):
             state = state.replace(cell=chance.start_cells(jax.random.fold_in(key, 1), task))
         if self.sticky_actions:
             state = state.replace(last_action=jnp.full(shape, -1, jnp.int32))
+        state = state.replace(kitchen=kitchen)
         nothing = jnp.zeros((*shape, len(self.events)), bool)
         outcome = rules.Outcome(jnp.zeros(shape), jnp.zeros(shape), nothing)
         return state, self._time_step(state, task, outcome, jnp.full(shape, -1, jnp.int32))
@@ -108,6 +115,8 @@ class Overcooked(Environment):
     def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]:
         """Play one joint action [seats]; only sticky actions and slipping use `key`."""
         chosen = played = action.astype(jnp.int32)
+        if self.kitchens > 1:
+            task = one_kitchen(task, state.kitchen)
         if self.sticky_actions:
             stick_key = jax.random.fold_in(key, 0)
             played = chance.stick(stick_key, chosen, state.last_action, self.sticky_actions)
@@ -118,9 +127,9 @@ class Overcooked(Environment):
         state, outcome = rules.step(state, played, task, self.roles, self.cooking)
         return state, self._time_step(state, task, outcome, chosen)
 
-    def changing_inputs(self, tasks: Task) -> int:
+    def changing_inputs(self, tasks: Task) -> int | None:
         """Upper bound on the entries of an observation that change within an episode of `tasks`."""
-        return changing_entries(tasks, self.view)
+        return changing_entries(tasks, self.view) if self.kitchens == 1 else None
 
     def _check_fit(self, task: Task) -> None:
         wanted = (self.height, self.width, self.num_agents)
@@ -171,12 +180,16 @@ class Overcooked(Environment):
         from brigade.envs.overcooked.render import render
 
         facing = jnp.full(self.num_agents, UP, jnp.int32)
+        if self.kitchens > 1:
+            task = one_kitchen(task, 0)
         return render(rules.start(task, facing), task)
 
     def frames(self, states: State, task: Task) -> list[np.ndarray]:
         """RGB pictures of an episode; `states` has leaves [timesteps, ...]."""
         from brigade.envs.overcooked.render import render_states
 
+        if self.kitchens > 1:
+            task = one_kitchen(task, states.kitchen[0])
         return render_states(states, task)
 
     @classmethod
@@ -186,6 +199,11 @@ class Overcooked(Environment):
         env = cls(height=5, width=5, horizon=20)
         grids = [LAYOUTS[name] for name in layouts]
         return env, sequence_from_grids(grids, layouts, steps=2000, height=5, width=5)
+
+
+def one_kitchen(task: Task, index: Array | int) -> Task:
+    """One of the kitchens of a task that has several."""
+    return jax.tree.map(lambda x: x[index], task.replace(id=None)).replace(id=task.id)
 
 
 def is_sight(view: object) -> bool:

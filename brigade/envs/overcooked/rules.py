@@ -62,6 +62,7 @@ class State(struct.PyTreeNode):
     soups: Array  # int32: soups served
     earned: Any = None  # f32: rewards for soups so far; only with a list of recipes
     last_action: Any = None  # [seats] int32, -1 before the first; only with sticky actions
+    kitchen: Any = None  # int32: which kitchen of the task it is; only if there are several
 
 
 class Outcome(struct.PyTreeNode):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
@@ -135,6 +136,12 @@ def padded_tiles(grid: Grid, height: int, width: int) -> np.ndarray:
         [TILE_OF_SYMBOL.get(symbol, FLOOR) for symbol in row] for row in grid
     ]
     return tile
+
+
+def task_of_many(tasks: Sequence[Task]) -> Task:
+    """A task with several kitchens, leaves [kitchens, ...], one of which an episode samples."""
+    stacked: Task = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
+    return stacked.replace(id=jnp.int32(0))
 
 
 def sequence_from_grids(

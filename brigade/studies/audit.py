@@ -1,0 +1,102 @@
+"""Leakage: an evaluation partner must not have been met in training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from brigade.core import Environment
+from brigade.errors import UserError
+from brigade.partners.files import Policies, load_policies
+from brigade.runs.folder import digest
+from brigade.train.collect import reset_all, step_all
+
+PROBE_GAMES, PROBE_STEPS = 16, 64
+SAME_ACTIONS = 0.999  # share of probe states on which policies that are equal agree
+
+
+def refuse_leakage(env: Environment, task: Any, evaluation: Path, training: Sequence[Path]) -> None:
+    """Refuse evaluation partners that are in a training population.
+
+    They are found by the file, by run, seed, steps and name, and by their actions on states of
+    random play: a copy under another name acts the same.
+    """
+    partners = load_policies(evaluation)
+    probes = probe_views(env, task)
+    acts = greedy_actions(partners, probes)
+    for path in training:
+        if digest(path) == digest(evaluation):
+            raise UserError(f"{path} is the file of evaluation partners; train with others")
+        population = load_policies(path)
+        for name, twin in known_twins(partners, population):
+            raise UserError(
+                f"the evaluation partner {name} is in the training population {path} as {twin}; "
+                "train with other partners"
+            )
+        for name, twin in acting_twins(partners, acts, population, probes):
+            raise UserError(
+                f"the evaluation partner {name} acts like {twin} of the training population "
+                f"{path}; train with other partners"
+            )
+
+
+def known_twins(partners: Policies, population: Policies) -> list[tuple[str, str]]:
+    """Members of both that come from the same run, seed and step and had the same name."""
+
+    def origin(member: Mapping[str, Any]) -> tuple[Any, ...]:
+        name = str(member["name"]).removesuffix(f"-{member.get('stage')}")
+        return member.get("run"), member.get("seed"), member.get("steps"), name
+
+    found = {origin(member): str(member["name"]) for member in population.members}
+    return [
+        (str(member["name"]), found[origin(member)])
+        for member in partners.members
+        if origin(member) in found and member.get("run") is not None
+    ]
+
+
+def acting_twins(
+    partners: Policies, acts: np.ndarray, population: Policies, probes: Any
+) -> list[tuple[str, str]]:
+    """Members of both that take the same greedy actions on all probe states."""
+    theirs = greedy_actions(population, probes)
+    same = (acts[:, None] == theirs[None]).mean(-1)  # [partner, member]
+    pairs = np.argwhere(same >= SAME_ACTIONS)
+    return [(partners.names[one], population.names[other]) for one, other in pairs]
+
+
+def probe_views(env: Environment, task: Any) -> Any:
+    """What seats see in random play: leaves [states, ...]."""
+
+    @jax.jit
+    def play(key: Any) -> Any:
+        state, now = reset_all(env, key, task, PROBE_GAMES)
+
+        def step(loop: Any, key: Any) -> Any:
+            state, now = loop
+            act_key, step_key = jax.random.split(key)
+            logits = jnp.where(now.view.avail, 0.0, -1e9)
+            action = jax.random.categorical(act_key, logits).astype(jnp.int32)
+            after = step_all(env, step_key, state, action, task)
+            return after, now.view.replace(state=None)
+
+        return jax.lax.scan(step, (state, now), jax.random.split(key, PROBE_STEPS))[1]
+
+    views = play(jax.random.key(0))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), views)
+
+
+def greedy_actions(policies: Policies, probes: Any) -> np.ndarray:
+    """[members, states]; recurrent policies act on every state as on a first one."""
+    views = probes.replace(first=jnp.ones_like(probes.first))
+    carry = policies.policy.initial_carry(views.active.shape)
+
+    def act(params: Any) -> Any:
+        return policies.policy.act(params, carry, views, jax.random.key(0), True)[0]
+
+    return np.asarray(jax.jit(lambda params: jax.lax.map(act, params))(policies.params))

@@ -1,0 +1,405 @@
+"""ZSC-Eval: make partners, choose them, train egos, measure zero-shot coordination.
+
+A study is a folder. Every run and every computation in it is done once; a stopped study continues
+where it was, and one whose settings changed refuses to mix results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from brigade.benchmarks.zsc_eval import kitchen, num_partners, table_of
+from brigade.core import Benchmark, Cast
+from brigade.envs.overcooked.preferences import candidates as all_candidates
+from brigade.errors import UserError
+from brigade.metrics.zsc_eval import Selection
+from brigade.partners.files import Policies, load_policies
+from brigade.registry import unknown_name
+from brigade.runs.assemble import assemble
+from brigade.runs.config import Experiment, from_dict, merged
+from brigade.runs.ensure import check_settings, start_or_resume
+from brigade.runs.export import policies_of
+from brigade.runs.folder import npz_bytes, read_npz, write_atomically
+from brigade.runs.run import load
+from brigade.runs.snapshots import at_stages
+from brigade.studies.audit import refuse_leakage
+from brigade.studies.candidates import Behaviour, choose, read_behaviour, without
+from brigade.studies.stage import Stage
+from brigade.train.crossplay import play_with
+
+PARTNERS, RESPONSES = "partners.safetensors", "responses.safetensors"
+POOL = "pool.safetensors"  # biased policies that are not evaluation partners, to train with
+PLAYED = "played.npz"
+# How each algorithm makes its ego: by itself, or with a population.
+ALONE = ("sp", "e3t", "cole", "cec")
+COPLAY = ("fcp", "mep", "trajedi", "hsp", "brdiv", "lbrdiv")
+ALGORITHMS = ("sp", "e3t", "fcp", "mep", "trajedi", "hsp", "cole")  # the paper's
+KNOWN = (*ALGORITHMS, "cec", "brdiv", "lbrdiv")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much work a study is. Steps are environment steps per policy, or per pair."""
+
+    preset: str
+    candidates: int | None  # None: all of the layout's table
+    partners: int | None  # None: as many as in the paper
+    members: int  # policies of a population, each at three skills
+    biased: int  # biased policies in HSP's population
+    envs: int  # per policy or pair
+    candidate_steps: float
+    population_steps: float
+    ego_steps: float  # with a population
+    alone_steps: float  # SP and E3T
+    cole_steps: float
+    archive: int
+    generation: int
+    feature_episodes: int
+    episodes: int  # per ego, partner and seat
+    seeds: int
+    kitchens: int  # generated ones, for CEC
+    evaluations: int = 20
+    memory: str = "gru"  # of egos that learn with a population
+    horizon: int = 400
+    min_return: float = 10.0  # candidates that do not reach more never delivered
+
+
+SMALL = Scale(
+    preset="laptop",
+    candidates=6,
+    partners=2,
+    members=2,
+    biased=2,
+    envs=16,
+    candidate_steps=5e5,
+    population_steps=4e5,
+    ego_steps=6e5,
+    alone_steps=6e5,
+    cole_steps=6e5,
+    archive=5,
+    generation=15,
+    feature_episodes=8,
+    episodes=10,
+    seeds=2,
+    kitchens=100,
+    evaluations=6,
+    memory="none",
+)
+PAPER = Scale(
+    preset="paper",
+    candidates=None,
+    partners=None,
+    members=4,
+    biased=6,
+    envs=100,
+    candidate_steps=1e7,
+    population_steps=1e7,
+    ego_steps=5e7,
+    alone_steps=1e7,
+    cole_steps=5e7,
+    archive=25,
+    generation=25,
+    feature_episodes=80,
+    episodes=50,
+    seeds=5,
+    kitchens=4000,
+)
+SCALES = {"small": SMALL, "paper": PAPER}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of one layout. `words` are flags of `brigade run` that apply to all its runs."""
+
+    layout: str
+    folder: Path
+    scale: Scale = SMALL
+    algorithms: tuple[str, ...] = ALGORITHMS
+    seed: int = 0
+    words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        kitchen(self.layout)
+        for name in self.algorithms:
+            if name not in KNOWN:
+                raise UserError(unknown_name("algorithm", name, KNOWN))
+
+    @property
+    def benchmark(self) -> str:
+        """The name of the layout's benchmark."""
+        return f"zsc_eval/{self.layout}"
+
+    @property
+    def num_candidates(self) -> int:
+        """How many biased policies are trained."""
+        return self.scale.candidates or len(all_candidates(table_of(self.layout)))
+
+    @property
+    def num_partners(self) -> int:
+        """How many evaluation partners are chosen, before their earlier selves are added."""
+        return self.scale.partners or num_partners(self.layout)
+
+    # --- runs ---
+
+    def experiment(self, settings: Mapping[str, Any], steps: float, envs: int) -> Experiment:
+        """An experiment of the study with so many steps and environments in all."""
+        horizon = self.scale.horizon
+        updates = max(1, round(steps / (envs * horizon)))
+        common = {
+            "benchmark": self.benchmark,
+            "preset": self.scale.preset,
+            "seed": self.seed,
+            "num_envs": envs,
+            "num_steps": horizon,
+            "env": {"horizon": horizon},
+            "steps_per_task": steps,
+            "eval_every": max(1, updates // self.scale.evaluations),
+        }
+        return from_dict(merged(common, settings), self.words)
+
+    def game(self) -> tuple[Benchmark, Any]:
+        """Where egos are measured, and the task."""
+        benchmark = self.candidates_run()[1].benchmark()
+        return benchmark, benchmark.sequence(0, 1, 1)[0]
+
+    def candidates_run(self) -> tuple[Path, Experiment]:
+        """All candidates and their best responses, in one program."""
+        number, scale = self.num_candidates, self.scale
+        settings = {
+            "generator": "hsp",
+            "generator_settings": {"members": number, "table": table_of(self.layout)},
+            "eval_episodes": scale.feature_episodes,
+            "snapshots": scale.evaluations,
+        }
+        experiment = self.experiment(settings, scale.candidate_steps * number, scale.envs * number)
+        return self.folder / "candidates", experiment
+
+    def population_run(self, name: str) -> tuple[Path, Experiment]:
+        """A population for co-play."""
+        scale, pairs = self.scale, name in ("brdiv", "lbrdiv")
+        settings = {"generator": name, "generator_settings": {"members": scale.members}}
+        tables = scale.members**2 if pairs else scale.members
+        envs = max(scale.envs * scale.members // tables, 1) * tables
+        experiment = self.experiment(settings, scale.population_steps * scale.members, envs)
+        return self.folder / "populations" / name, experiment
+
+    def ego_run(self, name: str) -> tuple[Path, Experiment]:
+        """The egos of an algorithm, one per seed."""
+        scale, path = self.scale, self.folder / "egos" / name
+        seeds: dict[str, Any] = {"seeds": scale.seeds}
+        if name == "sp":
+            return path, self.experiment(seeds, scale.alone_steps, scale.envs)
+        if name == "cec":
+            settings = seeds | {"env": {"kitchens": scale.kitchens}}
+            return path, self.experiment(settings, scale.alone_steps, scale.envs)
+        if name == "e3t":
+            return path, self.experiment(seeds | {"generator": name}, scale.alone_steps, scale.envs)
+        if name == "cole":
+            archive = {"archive": scale.archive, "generation": scale.generation}
+            settings = seeds | {"generator": name, "generator_settings": archive}
+            return path, self.experiment(settings, scale.cole_steps, scale.envs)
+        settings = seeds | {
+            "partners": [str(file) for file in self.training_files(name)],
+            "network": {"memory": scale.memory},
+            "eval_episodes": 4,
+        }
+        if name == "mep":
+            settings["partner_sampling"] = "ranked"
+        return path, self.experiment(settings, scale.ego_steps, scale.envs)
+
+    def training_files(self, name: str) -> list[Path]:
+        """The policy files that an ego is trained with."""
+        if name in ALONE:
+            return []
+        mep = self.folder / "populations" / "mep" / "population.safetensors"
+        if name == "hsp":
+            return [mep, self.folder / "selection" / POOL]
+        return [self.folder / "populations" / name / "population.safetensors"]
+
+    def populations(self) -> list[str]:
+        """The populations that the algorithms need."""
+        wanted = {"mep" if name == "hsp" else name for name in self.algorithms if name in COPLAY}
+        return [name for name in COPLAY if name in wanted]
+
+    # --- all of it ---
+
+    def run(self, quiet: bool = False, say: Say = print) -> Path:
+        """Do what is not done yet; returns the file of all games that were played."""
+        self.check()
+        tell = (lambda text: None) if quiet else say
+        tell(f"candidates: {self.num_candidates} biased policies and their best responses")
+        self.ensure_run(*self.candidates_run(), quiet)
+        self.selection_stage().ensure()
+        selection = self.read_selection()
+        tell(f"selection: {selection['chosen']} of {len(selection['kept'])} that deliver")
+        for name in self.populations():
+            tell(f"population: {name}")
+            self.ensure_run(*self.population_run(name), quiet)
+        for name in self.algorithms:
+            tell(f"ego: {name}")
+            self.audit(name)
+            self.ensure_run(*self.ego_run(name), quiet)
+        tell("measurement")
+        self.measurement_stage().ensure()
+        return self.folder / "measurement" / PLAYED
+
+    def check(self) -> None:
+        """Check all settings that can be checked before anything is trained."""
+        runs = [self.candidates_run(), *(self.population_run(name) for name in self.populations())]
+        runs += [self.ego_run(name) for name in self.algorithms if name in ALONE]
+        for _, experiment in runs:
+            assemble(experiment)
+        check_settings([path for path, _ in runs], [experiment for _, experiment in runs])
+
+    def ensure_run(self, path: Path, experiment: Experiment, quiet: bool) -> None:
+        """Train, continue or find a run, and export its policies."""
+        check_settings([path], [experiment])
+        start_or_resume(path, experiment, quiet)
+        file = path / "population.safetensors"
+        if not file.exists():
+            generator = experiment.generator
+            stages = ("final",) if generator is None else generator.stages
+            policies = at_stages(path, policies_of(load(path)), stages)
+            write_atomically(file, policies.as_bytes(half=True))
+        jax.clear_caches()  # the programs of many runs would exceed the memory maps of a process
+
+    # --- selection ---
+
+    def selection_stage(self) -> Stage:
+        """Choose evaluation partners from the candidates."""
+        path, _ = self.candidates_run()
+        return Stage(
+            name="selection",
+            folder=self.folder / "selection",
+            settings={
+                "partners": self.num_partners,
+                "biased": self.scale.biased,
+                "episodes": self.scale.episodes,
+                "seed": self.seed,
+            },
+            files=[path / "returns.npz"],
+            work=self.select,
+        )
+
+    def select(self, folder: Path) -> None:
+        """Write the chosen partners, their best responses, and what is left to train with."""
+        path, _ = self.candidates_run()
+        behaviour = read_behaviour(read_npz(path / "returns.npz"))
+        try:
+            chosen = choose(behaviour, self.num_partners, self.scale.min_return)
+        except ValueError as error:
+            raise UserError(f"{self.layout}: {error}; train the candidates longer") from error
+        every = policies_of(load(path), helpers=True)
+        names = [str(name) for name in chosen.value]
+        biased = at_stages(path, every.only(names), ("final", "mid"))
+        kept = [f"response-{str(name).removeprefix('biased-')}" for name in chosen.kept]
+        responses = every.only(kept)
+        self.save(folder / PARTNERS, biased)
+        self.save(folder / RESPONSES, responses)
+        pool = left_over(behaviour, chosen, self.scale.biased, self.scale.min_return)
+        if pool:
+            self.save(folder / POOL, at_stages(path, every.only(pool), ("final",)))
+        # From the files: in half precision, as everyone else will meet them.
+        returns = self.play(load_policies(folder / RESPONSES), folder / PARTNERS)
+        best = returns.mean(-1).max(0)  # [partner, seat]
+        write_atomically(folder / "behaviour.npz", npz_bytes(as_arrays(behaviour)))
+        found = {
+            "layout": self.layout,
+            "chosen": list(chosen.value),
+            "kept": list(chosen.kept),
+            "dropped": [name for name in behaviour.names if name not in chosen.kept],
+            "determinant": chosen.determinant,
+            "partners": list(biased.names),
+            "best_responses": best.tolist(),
+            "episodes": self.scale.episodes,
+        }
+        write_atomically(folder / "selection.json", json.dumps(found, indent=2).encode())
+
+    def read_selection(self) -> dict[str, Any]:
+        """What was chosen, and how well best responses do with it."""
+        file = self.folder / "selection" / "selection.json"
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return found
+
+    def save(self, path: Path, policies: Policies) -> None:
+        """Write a policy file in half precision."""
+        write_atomically(path, policies.as_bytes(half=True))
+
+    def play(self, egos: Policies, partners: Path) -> np.ndarray:
+        """Returns [ego, partner, seat, episode]."""
+        benchmark, task = self.game()
+        cast: Cast = load_policies(partners).cast()
+        key = jax.random.key(self.seed)
+        return play_with(benchmark.env, task, egos.cast(), cast, self.scale.episodes, key)
+
+    # --- measurement ---
+
+    def audit(self, name: str) -> None:
+        """Refuse to train an ego with its evaluation partners."""
+        benchmark, task = self.game()
+        partners = self.folder / "selection" / PARTNERS
+        refuse_leakage(benchmark.env, task, partners, self.training_files(name))
+
+    def measurement_stage(self) -> Stage:
+        """Play all egos with all evaluation partners."""
+        egos = [self.folder / "egos" / name / "population.safetensors" for name in self.algorithms]
+        partners = self.folder / "selection" / PARTNERS
+        return Stage(
+            name="measurement",
+            folder=self.folder / "measurement",
+            settings={"episodes": self.scale.episodes, "algorithms": list(self.algorithms)},
+            files=[partners, *egos],
+            work=self.measure,
+        )
+
+    def measure(self, folder: Path) -> None:
+        """Write the returns of all games."""
+        arrays: dict[str, np.ndarray] = {}
+        for name in self.algorithms:
+            egos = load_policies(self.folder / "egos" / name / "population.safetensors")
+            arrays[name] = self.play(egos, self.folder / "selection" / PARTNERS)
+        selection = self.read_selection()
+        arrays["best_responses"] = np.asarray(selection["best_responses"])
+        arrays["partners"] = np.array(selection["partners"])
+        write_atomically(folder / PLAYED, npz_bytes(arrays))
+
+
+def left_over(
+    behaviour: Behaviour, chosen: Selection, number: int, min_return: float
+) -> Sequence[str]:
+    """Candidates to train with: the most different ones among those not chosen."""
+    rest = without(behaviour, set(chosen.value))
+    delivering = int((rest.returns > min_return).sum())
+    if not delivering:
+        return []
+    return [str(name) for name in choose(rest, min(number, delivering), min_return).value]
+
+
+def as_arrays(behaviour: Behaviour) -> dict[str, np.ndarray]:
+    """Behaviour as arrays, for a file."""
+    return {
+        "names": np.array(behaviour.names),
+        "returns": behaviour.returns,
+        "features": behaviour.features,
+        "partner_features": behaviour.partner_features,
+        "events": np.array(behaviour.events),
+    }
+
+
+def from_arrays(arrays: Mapping[str, np.ndarray]) -> Behaviour:
+    """The inverse of `as_arrays`."""
+    return Behaviour(
+        names=tuple(arrays["names"].tolist()),
+        returns=arrays["returns"],
+        features=arrays["features"],
+        partner_features=arrays["partner_features"],
+        events=tuple(arrays["events"].tolist()),
+    )

@@ -1,0 +1,268 @@
+"""ZSC-Eval's study: candidates, selection, egos, measurement; done once, continued, audited."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from brigade.benchmarks.zsc_eval import KITCHENS, kitchen, num_partners, table_of
+from brigade.cli import main
+from brigade.commands.evaluate import evaluate
+from brigade.envs.overcooked import EVENTS, MULTI_EVENTS
+from brigade.errors import UserError
+from brigade.partners.files import load_policies
+from brigade.runs.folder import read_npz
+from brigade.studies import zsc_eval
+from brigade.studies.audit import known_twins, refuse_leakage
+from brigade.studies.candidates import read_behaviour
+from brigade.studies.results import PUBLISHED, results_of
+from brigade.studies.stage import Stage
+from brigade.studies.zsc_eval import PAPER, SMALL, Study
+
+TINY = replace(
+    SMALL,
+    candidates=3,
+    partners=1,
+    members=2,
+    biased=1,
+    envs=4,
+    candidate_steps=80,
+    population_steps=80,
+    ego_steps=80,
+    alone_steps=80,
+    feature_episodes=2,
+    episodes=2,
+    seeds=2,
+    evaluations=2,
+    horizon=10,
+    min_return=-1.0,  # nobody delivers within ten steps
+)
+WORDS = ("--ppo.epochs", "1", "--ppo.minibatches", "2", "--network.hidden", "8")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study") / "ring"
+    made = Study("coordination_ring", folder, TINY, ("sp", "fcp"), words=WORDS)
+    made.run(quiet=True)
+    return made
+
+
+def test_a_study_makes_chooses_trains_and_measures(study):
+    selection = study.read_selection()
+    assert len(selection["chosen"]) == 1
+    assert sorted(selection["kept"]) == ["biased-1", "biased-2", "biased-3"]
+    name = selection["chosen"][0]
+    assert selection["partners"] == [name, f"{name}-mid"]
+    partners = load_policies(study.folder / "selection" / "partners.safetensors")
+    assert list(partners.names) == selection["partners"]
+    assert [member["stage"] for member in partners.members] == ["final", "mid"]
+    assert partners.members[0]["prefers"]
+    pool = load_policies(study.folder / "selection" / "pool.safetensors")
+    assert not set(pool.names) & set(selection["chosen"])
+    population = load_policies(study.folder / "populations" / "fcp" / "population.safetensors")
+    endings = [name.rpartition("-")[2] for name in population.names]
+    assert endings == ["init", "mid", "1", "init", "mid", "2"]
+    played = read_npz(study.folder / "measurement" / "played.npz")
+    assert played["sp"].shape == played["fcp"].shape == (2, 2, 2, 2)
+    results = results_of(played, "coordination_ring")
+    assert [result.published for result in results] == [0.27, 0.63]
+
+
+def test_a_study_that_is_done_is_not_done_again(study, monkeypatch):
+    def never(*_):
+        raise AssertionError("this was done before")
+
+    monkeypatch.setattr(zsc_eval, "play_with", never)
+    monkeypatch.setattr(zsc_eval, "load", never)  # nothing is exported again
+    before = {path: path.stat().st_mtime_ns for path in study.folder.rglob("*.npz")}
+    study.run(quiet=True)
+    assert {path: path.stat().st_mtime_ns for path in study.folder.rglob("*.npz")} == before
+
+
+def test_another_number_of_partners_is_another_selection(study):
+    other = replace(study, scale=replace(TINY, partners=2))
+    assert study.selection_stage().is_done()
+    assert not other.selection_stage().is_done()
+
+
+def test_more_partners_than_survived_are_refused(study, tmp_path):
+    wanted = replace(study, scale=replace(TINY, partners=4))
+    with pytest.raises(UserError, match="k must be at most 3, as only 3 of the 3 candidates"):
+        wanted.select(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_settings_are_refused_in_the_same_folder(study):
+    with pytest.raises(UserError, match="was run with other settings"):
+        replace(study, scale=replace(TINY, candidate_steps=160)).run(quiet=True)
+
+
+def test_evaluation_partners_may_not_be_trained_with(study, tmp_path):
+    benchmark, task = study.game()
+    partners = study.folder / "selection" / "partners.safetensors"
+    everyone = study.folder / "candidates" / "population.safetensors"
+    with pytest.raises(UserError, match="is the file of evaluation partners"):
+        refuse_leakage(benchmark.env, task, partners, [partners])
+    with pytest.raises(UserError, match=r"is in the training population .* as biased-"):
+        refuse_leakage(benchmark.env, task, partners, [everyone])
+    # Under another name and from another run, the actions give it away.
+    found = load_policies(everyone)
+    renamed = [{"name": f"x{n}", "run": "elsewhere"} for n in range(len(found.members))]
+    twin = tmp_path / "twin.safetensors"
+    twin.write_bytes(replace(found, members=renamed).as_bytes())
+    assert not known_twins(load_policies(partners), load_policies(twin))
+    with pytest.raises(UserError, match="acts like x"):
+        refuse_leakage(benchmark.env, task, partners, [twin])
+    fcp = study.folder / "populations" / "fcp" / "population.safetensors"
+    refuse_leakage(benchmark.env, task, partners, [fcp])
+
+
+def test_features_are_those_of_the_best_response_on_each_seat():
+    """Events count 100 x table + 10 x player + kind / 100, so that numbers say whose they are."""
+    events = (
+        100 * np.arange(4)[:, None, None]
+        + 10 * np.arange(2)[:, None]
+        + np.arange(len(EVENTS)) / 100
+    )
+    returns = np.array([[20.0, 40.0], [60.0, 60.0], [0.0, 0.0], [0.0, 20.0]])
+    arrays = {
+        "events": events[None, None, :, None, None],
+        "returns": returns[None, None, :, None, None],
+        "event_names": np.array(EVENTS),
+    }
+    behaviour = read_behaviour(arrays)
+    assert behaviour.returns.tolist() == [45.0, 5.0]
+    assert behaviour.features.shape == (2, 28)
+    np.testing.assert_allclose(behaviour.features[0, :13], np.arange(13) / 100)
+    assert behaviour.features[0, 13] == 30.0
+    np.testing.assert_allclose(behaviour.features[0, 14:27], 110 + np.arange(13) / 100)
+    assert behaviour.features[0, 27] == 60.0
+    np.testing.assert_allclose(behaviour.features[1, 14:27], 310 + np.arange(13) / 100)
+    np.testing.assert_allclose(behaviour.partner_features[0, :13], 10 + np.arange(13) / 100)
+    np.testing.assert_allclose(behaviour.partner_features[0, 14:27], 100 + np.arange(13) / 100)
+    multi = {**arrays, "events": np.zeros((1, 1, 4, 1, 1, 2, 29)), "event_names": MULTI_EVENTS}
+    multi["event_names"] = np.array(MULTI_EVENTS)
+    assert read_behaviour(multi).features.shape == (2, 58)
+
+
+def test_results_compare_expert_and_moderate_partners():
+    best = np.array([[100.0, 100.0], [50.0, 50.0]])
+    weak = np.array([[[[50.0], [50.0]], [[50.0], [50.0]]]])  # [seed, partner, seat, episode]
+    strong = 2 * weak
+    played = {"sp": weak, "e3t": strong, "best_responses": best, "partners": np.array(["a", "b"])}
+    sp, e3t = results_of(played, "coordination_ring")
+    assert (sp.expert, sp.moderate, sp.rank) == (0.5, 1.0, 2.0)
+    assert (e3t.expert, e3t.moderate, e3t.rank) == (1.0, 2.0, 1.0)
+    assert results_of(played, "coordination_ring", as_released=True)[1].moderate == 1.0
+
+
+def test_a_stage_is_done_again_when_a_file_changes(tmp_path):
+    source, done = tmp_path / "in.txt", []
+    source.write_text("a")
+
+    def stage(number=1):
+        return Stage("s", tmp_path / "out", {"n": number}, [source], lambda f: done.append(f))
+
+    assert stage().ensure()
+    assert not stage().ensure()
+    source.write_text("b")
+    assert stage().ensure()
+    assert stage(2).ensure()
+    assert len(done) == 3
+
+    def broken(folder):
+        raise KeyboardInterrupt
+
+    interrupted = replace(stage(3), work=broken)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.ensure()
+    assert not interrupted.is_done()
+
+
+def test_the_ten_kitchens_have_their_recipes_tables_and_numbers():
+    assert len(KITCHENS) == 10
+    for layout in KITCHENS:
+        benchmark = kitchen(layout)
+        multi = layout.endswith("_multi")
+        assert benchmark.env.recipes == ("multi" if multi else "single")
+        assert benchmark.env.action_masks
+        assert num_partners(layout) == (15 if multi else 10)
+        members = benchmark.generators["hsp"]["generator_settings"]["members"]
+        assert members == {"multi": 72, "default": 52}.get(table_of(layout), members)
+    assert set(PUBLISHED) < set(KITCHENS)
+    assert PAPER.partners is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reproduce", "zsc_eval/coordination_rong"], "did you mean 'coordination_ring'"),
+        (["reproduce", "zsc_eval/coordination_ring", "--algorithms", "fpc"], "did you mean 'fcp'"),
+        (["reproduce", "zsc_eval/coordination_ring", "--seeds", "0"], "at least 1"),
+        (["run", "zsc_eval/coordination_ring_multi", "--env.recipes", "OOP"], "write 1 to 3"),
+        (["evaluate", "zsc_eval/cramped_room", "--policy", "x"], "unknown benchmark"),
+        (["evaluate", "zsc_eval/blocked_corridor", "--policy", "static"], "brigade reproduce"),
+    ],
+)
+def test_mistakes_are_one_line_and_nothing_is_written(
+    words, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_policy_is_measured_with_the_partners_of_a_study(study, tmp_path):
+    ego = study.folder / "egos" / "sp" / "population.safetensors"
+    found = evaluate("zsc_eval/coordination_ring", str(ego), study.folder, episodes=1)
+    assert found.returns.shape == (2, 2, 2, 1)
+    assert found.policies == ("sp-seed0", "sp-seed1")
+    partners = study.folder / "selection" / "partners.safetensors"
+    with pytest.raises(UserError, match="is the file of evaluation partners"):
+        evaluate("zsc_eval/coordination_ring", str(partners), study.folder, episodes=1)
+    with pytest.raises(UserError, match="is of coordination_ring, not of counter_circuit"):
+        evaluate("zsc_eval/counter_circuit", str(ego), study.folder, episodes=1)
+    with pytest.raises(UserError, match="has no finished selection"):
+        evaluate("zsc_eval/coordination_ring", str(ego), tmp_path, episodes=1)
+
+
+def test_an_ego_of_many_kitchens_fits_the_layout():
+    """CEC: every episode has one of the generated kitchens, with observations of the same shape."""
+    import jax
+
+    benchmark = kitchen("coordination_ring", zsc_eval_settings(kitchens=5))
+    env, task = benchmark.env, benchmark.sequence(0, 1, 1)[0]
+    assert env.obs_shape == kitchen("coordination_ring").env.obs_shape
+    assert task.tile.shape[0] == 5
+    states, _ = jax.vmap(env.reset, in_axes=(0, None))(
+        jax.random.split(jax.random.key(0), 64), task
+    )
+    assert set(np.asarray(states.kitchen).tolist()) == set(range(5))
+    one = jax.tree.map(lambda x: x[0], states)
+    after, now = env.step(jax.random.key(0), one, jax.numpy.array([4, 4]), task)
+    assert int(after.kitchen) == int(one.kitchen)
+    tile = np.asarray(task.tile)[int(one.kitchen)]
+    np.testing.assert_array_equal(np.asarray(now.view.obs)[0, :, :, -16], tile == 2)  # pots
+
+
+def zsc_eval_settings(**settings):
+    return type(kitchen("coordination_ring").settings)(**settings)
+
+
+def test_tables_are_written_beside_the_report(study, monkeypatch):
+    report = Path(study.folder) / "table.json"
+    from brigade.commands import study as command
+
+    monkeypatch.setitem(command.SCALES, "small", TINY)
+    command.run_study(
+        "coordination_ring", "small", study.folder, ("sp", "fcp"), None, WORDS, quiet=True
+    )
+    rows = json.loads(report.read_text())
+    assert [row["algorithm"] for row in rows] == ["sp", "fcp"]
+    assert (study.folder / "report" / "report.html").exists()
