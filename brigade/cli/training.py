@@ -177,9 +177,10 @@ def study(words: list[str]) -> int:
     parser.add_argument("target", metavar="zsc_eval/LAYOUT", help="the kitchen to study")
     parser.add_argument(
         "--scale",
-        choices=("small", "paper"),
+        choices=("small", "medium", "paper"),
         default="small",
-        help="small: minutes on two CPU cores; paper: the published settings (default: small)",
+        help="small: minutes on two CPU cores; medium: an hour or two; paper: the published "
+        "settings (default: small)",
     )
     parser.add_argument(
         "--algorithms",
@@ -193,6 +194,12 @@ def study(words: list[str]) -> int:
     parser.add_argument(
         "--as-released", action="store_true", help="cap ratios at 1, as the public release does"
     )
+    parser.add_argument(
+        "--until",
+        choices=("candidates", "selection", "populations", "egos", "measurement"),
+        default="measurement",
+        help="the last step to do (default: measurement, which is all)",
+    )
     parser.add_argument("--quiet", action="store_true", help="print no progress")
     add_cache(parser)
     options, settings = parser.parse_known_args(words)
@@ -200,7 +207,7 @@ def study(words: list[str]) -> int:
     from brigade.commands.study import run_study
 
     try:
-        report = run_study(
+        path = run_study(
             options.target.removeprefix(STUDIES),
             options.scale,
             options.out,
@@ -209,10 +216,11 @@ def study(words: list[str]) -> int:
             settings,
             options.quiet,
             options.as_released,
+            options.until,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
-    print(f"report: {report}")
+    print(f"{'report' if path.is_file() else 'study'}: {path}")
     return 0
 
 

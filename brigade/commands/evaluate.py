@@ -59,8 +59,9 @@ def evaluate(
     try:
         egos = cast_of([policy], benchmark.env, greedy)
         cast = load_policies(partners).cast()
-        if policy.partition(":")[0].endswith(SUFFIX):
-            refuse_leakage(benchmark.env, task, partners, [Path(policy.partition(f"{SUFFIX}:")[0])])
+        if SUFFIX in policy:
+            file = Path(policy.partition(SUFFIX)[0] + SUFFIX)
+            refuse_leakage(benchmark.env, task, partners, [file])
         key = jax.random.key(seed)
         returns = play_with(benchmark.env, task, egos, cast, episodes, key)
     except ValueError as error:

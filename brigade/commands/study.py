@@ -15,7 +15,7 @@ from rich.table import Table
 from brigade.errors import UserError
 from brigade.runs.folder import read_npz, write_atomically
 from brigade.studies.results import Result, results_of
-from brigade.studies.zsc_eval import ALGORITHMS, SCALES, Study
+from brigade.studies.zsc_eval import ALGORITHMS, SCALES, STEPS, Study
 
 SMALL_NOTE = (
     "Small scale: few candidates, partners and steps. It shows how the table is produced and says "
@@ -32,8 +32,12 @@ def run_study(
     words: Sequence[str],
     quiet: bool,
     as_released: bool = False,
+    until: str = STEPS[-1],
 ) -> Path:
-    """Do what is left of a study, print its table and write its report."""
+    """Do what is left of a study, print its table and write its report.
+
+    Returns the report, or the folder of the study if it ends at an earlier step.
+    """
     from brigade.report.zsc_eval import write_study_report
 
     folder = out or Path("reproductions") / f"zsc-eval-{layout}-{scale}".replace("_", "-")
@@ -46,8 +50,10 @@ def run_study(
         study = Study(layout, folder, chosen, tuple(algorithms) or ALGORITHMS, words=tuple(words))
     except ValueError as error:
         raise UserError(str(error)) from error
-    played = read_npz(study.run(quiet))
-    results = results_of(played, layout, as_released)
+    study.run(quiet, until=until)
+    if until != STEPS[-1]:
+        return folder
+    results = results_of(read_npz(study.played), layout, as_released)
     print_results(Console(width=None if Console().is_terminal else 120), layout, results)
     if scale == "small":
         print(SMALL_NOTE)

@@ -31,6 +31,7 @@ from brigade.runs.run import load
 from brigade.runs.snapshots import at_stages
 from brigade.studies.audit import refuse_leakage
 from brigade.studies.candidates import Behaviour, choose, read_behaviour, without
+from brigade.studies.films import save_film
 from brigade.studies.stage import Stage
 from brigade.train.crossplay import play_with
 
@@ -92,6 +93,27 @@ SMALL = Scale(
     evaluations=6,
     memory="none",
 )
+MEDIUM = Scale(
+    preset="laptop",
+    candidates=20,
+    partners=6,
+    members=3,
+    biased=4,
+    envs=16,
+    candidate_steps=8e5,
+    population_steps=8e5,
+    ego_steps=2e6,
+    alone_steps=1e6,
+    cole_steps=2e6,
+    archive=10,
+    generation=25,
+    feature_episodes=20,
+    episodes=20,
+    seeds=3,
+    kitchens=1000,
+    evaluations=12,
+    memory="none",
+)
 PAPER = Scale(
     preset="paper",
     candidates=None,
@@ -111,7 +133,8 @@ PAPER = Scale(
     seeds=5,
     kitchens=4000,
 )
-SCALES = {"small": SMALL, "paper": PAPER}
+SCALES = {"small": SMALL, "medium": MEDIUM, "paper": PAPER}
+STEPS = ("candidates", "selection", "populations", "egos", "measurement")
 Say = Callable[[str], None]
 
 
@@ -231,24 +254,46 @@ class Study:
 
     # --- all of it ---
 
-    def run(self, quiet: bool = False, say: Say = print) -> Path:
-        """Do what is not done yet; returns the file of all games that were played."""
+    def run(self, quiet: bool = False, say: Say = print, until: str = STEPS[-1]) -> None:
+        """Do the steps that are not done yet, up to and including `until`."""
         self.check()
         tell = (lambda text: None) if quiet else say
+        for step in STEPS[: STEPS.index(until) + 1]:
+            getattr(self, f"do_{step}")(quiet, tell)
+
+    def do_candidates(self, quiet: bool, tell: Say) -> None:
+        """Train the candidates and their best responses."""
         tell(f"candidates: {self.num_candidates} biased policies and their best responses")
         self.ensure_run(*self.candidates_run(), quiet)
+
+    def do_selection(self, quiet: bool, tell: Say) -> None:
+        """Choose the evaluation partners."""
         self.selection_stage().ensure()
-        selection = self.read_selection()
-        tell(f"selection: {selection['chosen']} of {len(selection['kept'])} that deliver")
+        found = self.read_selection()
+        chosen, kept, dropped = (len(found[name]) for name in ("chosen", "kept", "dropped"))
+        tell(f"selection: {chosen} of {kept} candidates that deliver; {dropped} dropped")
+
+    def do_populations(self, quiet: bool, tell: Say) -> None:
+        """Train the populations that egos learn with."""
         for name in self.populations():
             tell(f"population: {name}")
             self.ensure_run(*self.population_run(name), quiet)
+
+    def do_egos(self, quiet: bool, tell: Say) -> None:
+        """Train the egos, with partners that were checked."""
         for name in self.algorithms:
             tell(f"ego: {name}")
             self.audit(name)
             self.ensure_run(*self.ego_run(name), quiet)
+
+    def do_measurement(self, quiet: bool, tell: Say) -> None:
+        """Play all egos with all evaluation partners."""
         tell("measurement")
         self.measurement_stage().ensure()
+
+    @property
+    def played(self) -> Path:
+        """The file of all games that were played."""
         return self.folder / "measurement" / PLAYED
 
     def check(self) -> None:
@@ -309,7 +354,7 @@ class Study:
             self.save(folder / POOL, at_stages(path, every.only(pool), ("final",)))
         # From the files: in half precision, as everyone else will meet them.
         returns = self.play(load_policies(folder / RESPONSES), folder / PARTNERS)
-        best = returns.mean(-1).max(0)  # [partner, seat]
+        best = best_of(returns)
         write_atomically(folder / "behaviour.npz", npz_bytes(as_arrays(behaviour)))
         found = {
             "layout": self.layout,
@@ -370,6 +415,33 @@ class Study:
         arrays["best_responses"] = np.asarray(selection["best_responses"])
         arrays["partners"] = np.array(selection["partners"])
         write_atomically(folder / PLAYED, npz_bytes(arrays))
+        self.film(arrays)
+
+    def film(self, played: Mapping[str, np.ndarray]) -> None:
+        """Record the ego with the highest mean return, with its best, median and worst partner."""
+        best = max(self.algorithms, key=lambda name: float(played[name].mean()))
+        egos = load_policies(self.folder / "egos" / best / "population.safetensors")
+        partners = load_policies(self.folder / "selection" / PARTNERS)
+        by_return = np.argsort(played[best][0].mean((1, 2)))
+        chosen = {int(by_return[place]) for place in (0, len(by_return) // 2, -1)}
+        benchmark, task = self.game()
+        for index in sorted(chosen):
+            name = partners.names[index]
+            path = self.folder / "films" / f"{best}-with-{name}.gif"
+            ego = egos.only(egos.names[:1])
+            save_film(benchmark.env, task, ego, partners.only([name]), path, self.seed)
+
+
+def best_of(returns: np.ndarray) -> np.ndarray:
+    """Returns [partner, seat] of the best of all responses [response, partner, seat, episode].
+
+    Half of the episodes say which response is best, the other half how good it is: the maximum of
+    noisy means would be too high.
+    """
+    half = max(returns.shape[-1] // 2, 1)
+    chosen = returns[..., :half].mean(-1).argmax(0)
+    means = returns[..., -half:].mean(-1)
+    return np.asarray(np.take_along_axis(means, chosen[None], axis=0)[0])
 
 
 def left_over(

@@ -43,6 +43,8 @@ SMALLER = {  # by a word of the command
     "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT}",
     "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 48 --num-steps 24",
     "jaxnav/20": "--seeds 1 --steps-per-task 200 --num-steps 100",
+    "zsc_eval/coordination_ring": f"--tasks 1 --seeds 1 --steps-per-task 80 {SHORT}",
+    "zsc_eval/stream": f"--seeds 1 --steps-per-task 80 {SHORT}",
 }
 MOST_MAPS = 30_000  # half of what Linux allows a process
 
@@ -143,7 +145,9 @@ def features(config: dict) -> set[str]:
         "code" if ".py:" in name else "file" if ".safetensors" in name else "script"
         for name in config["partners"]
     }
-    named = {f"{kind} {config[kind]}" for kind in ("benchmark", "learner", "generator")}
+    named = {f"{kind} {config[kind]}" for kind in ("benchmark", "learner")}
+    # Unit tests train every generator.
+    named |= {"generator" if config["generator"] != "none" else "one learner"}
     return named | {f"memory {config['network']['memory']}"} | {f"partner {p}" for p in partners}
 
 
@@ -161,7 +165,9 @@ def made_small(words: list[str]) -> list[str]:
     if verb in ("run", "reproduce"):
         flags = " ".join([SMALL, *(SMALLER.get(word, "") for word in words)])
     elif verb == "population":
-        flags = f"{SMALL_POPULATION} {SHORT_GAMES if 'overcooked/layout' in words else ''}"
+        short = any(word.startswith(("overcooked/", "zsc_eval/")) for word in words)
+        members = "--members 1" if "e3t" in words or "cole" in words else ""
+        flags = f"{SMALL_POPULATION} {SHORT_GAMES if short else ''} {members}"
     elif verb == "crossplay":
         flags = f"--episodes 1 {SHORT_GAMES}"
     elif verb == "plan":

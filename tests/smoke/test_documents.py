@@ -83,6 +83,16 @@ def test_every_method_has_a_page_with_its_settings_and_their_defaults(name):
         assert (words[said] if said in words else float(said)) == default
 
 
+@pytest.mark.parametrize("name", registry.names("generators"))
+def test_every_generator_has_a_page_with_its_settings(name):
+    page = (ROOT / "docs" / "partners" / f"{name}.md").read_text(encoding="utf-8")
+    if name == "brdiv":
+        page = (ROOT / "docs" / "populations.md").read_text(encoding="utf-8")
+    for field in fields(registry.get("generators", name)):
+        if field.name != "members" or field.default != 1:
+            assert f"`{field.name}`" in page
+
+
 def test_links_between_documents_lead_somewhere():
     for path in DOCUMENTS:
         for target, anchor in re.findall(r"\]\(([^)#]*)(#[^)]*)?\)", path.read_text()):

@@ -19,7 +19,7 @@ from brigade.studies.audit import known_twins, refuse_leakage
 from brigade.studies.candidates import read_behaviour
 from brigade.studies.results import PUBLISHED, results_of
 from brigade.studies.stage import Stage
-from brigade.studies.zsc_eval import PAPER, SMALL, Study
+from brigade.studies.zsc_eval import PAPER, SMALL, Study, best_of
 
 TINY = replace(
     SMALL,
@@ -146,6 +146,15 @@ def test_features_are_those_of_the_best_response_on_each_seat():
     multi = {**arrays, "events": np.zeros((1, 1, 4, 1, 1, 2, 29)), "event_names": MULTI_EVENTS}
     multi["event_names"] = np.array(MULTI_EVENTS)
     assert read_behaviour(multi).features.shape == (2, 58)
+
+
+def test_the_best_response_is_chosen_and_measured_on_different_games():
+    """Response 0 looks best on the first games; what counts is what it does on the others."""
+    returns = np.zeros((2, 1, 2, 4))
+    returns[0, 0, 0] = [90, 90, 10, 30]
+    returns[1, 0, 0] = [50, 50, 70, 70]
+    returns[1, 0, 1] = [10, 10, 40, 60]
+    assert best_of(returns).tolist() == [[20.0, 50.0]]
 
 
 def test_results_compare_expert_and_moderate_partners():
