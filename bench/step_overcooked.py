@@ -1,6 +1,7 @@
 """Environment steps per second with random actions, observations computed.
 
     python bench/step_overcooked.py --level 1 --num-envs 2048
+    python bench/step_overcooked.py --layout coordination_ring_multi --recipes multi
     python bench/step_overcooked.py --layout cramped_room --num-envs 64 --compare
 
 `--compare` runs JaxMARL's Overcooked (a development dependency) in the same process.
@@ -15,10 +16,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.benchmarks.meal import kitchens
+from brigade.benchmarks.meal import KitchenSettings, kitchens
 from brigade.commands.bench import environment_speed, print_result
 from brigade.core import Environment, Key
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
+from brigade.envs.overcooked.env import RecipeKind
 from brigade.runs.speed import Speed, speed_of
 
 
@@ -26,12 +28,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--level", default="1", help="generated kitchen of this level")
     parser.add_argument("--layout", help="a named layout instead, not padded")
+    parser.add_argument("--recipes", choices=("single", "multi"), default="single")
     parser.add_argument("--num-envs", type=int, default=1024)
     parser.add_argument("--num-steps", type=int, default=400)
     parser.add_argument("--compare", action="store_true", help="JaxMARL beside it (with --layout)")
     args = parser.parse_args()
 
-    env, task = kitchen(args.level, args.layout)
+    env, task = kitchen(args.level, args.layout, args.recipes)
     ours = environment_speed(env, task, args.num_envs, args.num_steps)
     if args.compare:
         theirs = jaxmarl_speed(args.layout, args.num_envs, args.num_steps)
@@ -39,13 +42,16 @@ def main() -> None:
     print_result("step_overcooked", vars(args), ours)
 
 
-def kitchen(level: str, layout: str | None) -> tuple[Environment, Any]:
+def kitchen(
+    level: str, layout: str | None, recipes: RecipeKind = "single"
+) -> tuple[Environment, Any]:
     """The environment and the task to step."""
     if layout is None:
-        benchmark = kitchens(level)
+        benchmark = kitchens(level, settings=KitchenSettings(recipes=recipes))
         return benchmark.env, benchmark.sequence(0, 1, 1)[0]
     grid = LAYOUTS[layout]
-    return Overcooked(height=len(grid), width=len(grid[0])), task_from_grid(grid)
+    env = Overcooked(height=len(grid), width=len(grid[0]), recipes=recipes)
+    return env, task_from_grid(grid)
 
 
 def jaxmarl_speed(layout: str, num_envs: int, num_steps: int) -> Speed:

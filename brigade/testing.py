@@ -233,12 +233,16 @@ def check_generator(generator: Any, learner: Any, env: Environment, traj: Trajec
     evaluated, called = generator.evaluation(seats)
     _expect(len(called) == len(evaluated.own), "every table of an evaluation has a name")
     for seating in (generator.seat(state, generator.tables, seats, key), evaluated):
-        counts = np.bincount(np.asarray(seating.member).reshape(-1), minlength=generator.policies)
+        own = np.asarray(seating.member)[np.asarray(seating.own)]
+        counts = np.bincount(own, minlength=generator.policies)
         _expect(
             len(counts) == generator.policies, "seatings contain only policies of the population"
         )
         _expect(len(set(counts.tolist())) == 1, "every policy has equally many seats")
-        _expect(seating.own.all(), "all seats are the population's own")
+        _expect(
+            len(set(np.asarray(seating.own).sum(1).tolist())) == 1,
+            "the population has equally many seats at every table",
+        )
         ids = np.asarray(generator.critic_id(seating))
         _expect(ids.shape == seating.member.shape, "there is a partner id for every seat")
         _expect(

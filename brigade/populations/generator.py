@@ -72,6 +72,10 @@ class Generator:
         """Which of these partners evaluations play with."""
         return ()
 
+    def cast(self, state: Any, params: Any, cast: Any) -> Any:
+        """The parameters of these partners, such as copies of the policies."""
+        return cast
+
     def check(self, env: Environment, learner: PPO) -> None:
         """Raise a one-line ValueError if the generator cannot be used; called before training."""
 

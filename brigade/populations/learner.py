@@ -71,6 +71,10 @@ class PopulationLearner:
         """The generator's seating."""
         return self.generator.seat(state.aux, tables, seats, key)
 
+    def cast(self, state: LearnerState, cast: Any) -> Any:
+        """The parameters of the generator's partners, if it has any."""
+        return self.generator.cast(state.aux, state.params, cast)
+
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Any, Any]:
@@ -87,8 +91,11 @@ class PopulationLearner:
         """The rollout of each policy: leaves [policies, T, places * environments, 1 seat, ...]."""
         seating = traj.seating
         assert seating is not None
-        tables, seats = seating.shape
-        places = places_of(seating.member, self.members)
+        tables = len(seating.member)
+        own_seats = own_seats_of(traj, tables)
+        member = at_seats(seating.member, own_seats)
+        seats = member.shape[1]
+        places = places_of(member, self.members)
 
         def per_seat(tree: Any, axis: int = 1) -> Any:
             """Leaves [T, B, seats, ...], or [B, seats, ...] with axis 0."""
@@ -101,10 +108,12 @@ class PopulationLearner:
 
         view, last_view = traj.view, traj.last_view
         if self.generator.critic_ids:
-            ids = self.generator.critic_id(seating)
+            ids = at_seats(self.generator.critic_id(seating), own_seats)
             ids = jnp.repeat(ids, traj.valid.shape[1] // tables, axis=0)
             view, last_view = with_partner_ids(view, ids), with_partner_ids(last_view, ids)
         shaped = traj.info.get("shaped_reward")
+        if shaped is not None and traj.seat is not None:  # partners have the other seats
+            shaped = jnp.take_along_axis(shaped, traj.seat[None], axis=-1)
         info = {} if shaped is None else {"shaped_reward": per_seat(shaped)}
         return Trajectory(
             view=per_seat(view),
@@ -180,8 +189,9 @@ def check_seats(generator: Generator, seats: int) -> None:
     key = jax.random.key(0)
     trained = generator.seat(generator.init(key), generator.tables, seats, key)
     for seating in (trained, generator.evaluation(seats)[0]):
-        counts = jnp.bincount(seating.member.reshape(-1), length=generator.policies)
-        if len(set(counts.tolist())) > 1 or seating.member.size % generator.policies:
+        own = seating.member[seating.own]
+        counts = jnp.bincount(own, length=generator.policies)
+        if len(set(counts.tolist())) > 1 or own.size % generator.policies:
             raise ValueError(
                 f"{type(generator).__name__} gives its policies {counts.tolist()} seats; each must "
                 "have the same number"
@@ -191,9 +201,9 @@ def check_seats(generator: Generator, seats: int) -> None:
 def seats_at_own_tables(generator: Generator, seats: int) -> float:
     """How many seats a policy has at a table it plays at, on average."""
     key = jax.random.key(0)
-    member = generator.seat(generator.init(key), generator.tables, seats, key).member
-    playing = sum(len(set(table)) for table in member.tolist())
-    return float(member.size / playing)
+    seating = generator.seat(generator.init(key), generator.tables, seats, key)
+    own = [member[at].tolist() for member, at in zip(seating.member, seating.own, strict=True)]
+    return sum(map(len, own)) / sum(len(set(table)) for table in own)
 
 
 def per_policy_schedules(learner: PPO, seats: float) -> PPO:
@@ -202,6 +212,18 @@ def per_policy_schedules(learner: PPO, seats: float) -> PPO:
     if shaping is None:
         return learner
     return replace(learner, config=replace(learner.config, shaping_steps=shaping * seats))
+
+
+def own_seats_of(traj: Trajectory, tables: int) -> Array | None:
+    """[tables, own seats]: the population's seats; None if it has all of them."""
+    if traj.seat is None:
+        return None
+    return traj.seat.reshape(tables, -1, traj.seat.shape[-1])[:, 0]
+
+
+def at_seats(by_seat: Array, seats: Array | None) -> Array:
+    """[tables, all seats] -> [tables, own seats]."""
+    return by_seat if seats is None else jnp.take_along_axis(by_seat, seats, axis=1)
 
 
 def with_partner_ids(view: View, ids: Array) -> View:

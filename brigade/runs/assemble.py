@@ -82,7 +82,7 @@ def assemble_with(
                 f"{config.generator} with {generator.members} members"
             )
         tables = tables_for(config.num_envs, table.pairings)
-        if generator and not cast.groups:
+        if generator and generator.policies > 1:
             tables = generator.tables
         source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
     except ValueError as error:
@@ -192,19 +192,19 @@ def population_table(
 
     Generators that train one policy with partners have a `cast` of them.
     """
-    if cast.groups:
+    if generator.policies == 1:
         choices = arrangements(("random",), env.num_agents)
         by_task = [(generator.evaluated(),) * len(sequence) for sequence in sequences]
         return table_with(cast, by_task, choices, env.num_agents)
     seating, names = generator.evaluation(env.num_agents)
     everywhere = Pairing(
         weights=jnp.ones(1),
-        arrangements=jnp.arange(env.num_agents)[None],
+        arrangements=jnp.arange(int(seating.own[0].sum()))[None],
         evaluation=jax.tree.map(lambda x: x[:, None], seating),
     )
     tasks = len(sequences[0])
     same = jax.tree.map(lambda x: jnp.broadcast_to(x, (tasks, *x.shape)), everywhere)
-    return Table((), [same] * len(sequences), tuple(names), ("all",))
+    return Table(cast.params, [same] * len(sequences), tuple(names), ("all",))
 
 
 MAX_TABLES = 64  # parameters of partners are gathered for every table

@@ -26,6 +26,7 @@ TITLES = {
     "cec": "CEC",
     "brdiv": "BRDiv",
     "lbrdiv": "LBRDiv",
+    "comedi": "CoMeDi",
 }
 # BR-Prox of the published runs with middle-sized populations, recomputed with every partner's own
 # best response; and the mean returns of the best responses of final and of half-skilled partners.

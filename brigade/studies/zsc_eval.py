@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from brigade import registry
 from brigade.benchmarks.zsc_eval import kitchen, num_partners, table_of
 from brigade.core import Benchmark, Cast
 from brigade.envs.overcooked.preferences import candidates as all_candidates
@@ -40,9 +41,9 @@ POOL = "pool.safetensors"  # biased policies that are not evaluation partners, t
 PLAYED = "played.npz"
 # How each algorithm makes its ego: by itself, or with a population.
 ALONE = ("sp", "e3t", "cole", "cec")
-COPLAY = ("fcp", "mep", "trajedi", "hsp", "brdiv", "lbrdiv")
+COPLAY = ("fcp", "mep", "trajedi", "hsp", "brdiv", "lbrdiv", "comedi")
 ALGORITHMS = ("sp", "e3t", "fcp", "mep", "trajedi", "hsp", "cole")  # the paper's
-KNOWN = (*ALGORITHMS, "cec", "brdiv", "lbrdiv")
+KNOWN = (*ALGORITHMS, "cec", "brdiv", "lbrdiv", "comedi")
 
 
 @dataclass(frozen=True)
@@ -207,9 +208,9 @@ class Study:
 
     def population_run(self, name: str) -> tuple[Path, Experiment]:
         """A population for co-play."""
-        scale, pairs = self.scale, name in ("brdiv", "lbrdiv")
+        scale = self.scale
         settings = {"generator": name, "generator_settings": {"members": scale.members}}
-        tables = scale.members**2 if pairs else scale.members
+        tables = registry.get("generators", name)(members=scale.members).tables
         envs = max(scale.envs * scale.members // tables, 1) * tables
         experiment = self.experiment(settings, scale.population_steps * scale.members, envs)
         return self.folder / "populations" / name, experiment

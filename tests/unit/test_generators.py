@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 import brigade
-from brigade.core import Seating, Trajectory
+from brigade.core import Seating, Trajectory, View
 from brigade.envs.overcooked import EVENTS, MULTI_EVENTS, preferences
+from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.partners.scripted import Noisy, Stay
+from brigade.populations import PopulationLearner
 from brigade.populations.cole import COLE
+from brigade.populations.comedi import CoMeDi, Mixture, most_compatible
 from brigade.populations.coplay import partner_returns, rank_weights
 from brigade.populations.e3t import followed
 from brigade.populations.hsp import HSP, preferred_reward
@@ -274,3 +277,98 @@ def test_cole_ends_a_generation_after_its_rollouts():
     second = generator.after_rollout(first, {"w": jnp.array(2.0)}, traj, KEY)
     assert (int(second.filled), int(second.rollouts)) == (2, 0)
     assert second.params["w"].tolist() == [0.0, 2.0]
+
+
+# --- CoMeDi ---
+
+
+def test_unknown_earlier_policies_are_tried_first_and_then_the_best_is_met():
+    nan = jnp.nan
+    returns = jnp.array([[nan, nan, nan], [5.0, nan, nan], [7.0, 9.0, nan]])
+    assert most_compatible(returns).tolist() == [0, 0, 1]
+    assert most_compatible(returns.at[2, 0].set(nan)).tolist() == [0, 0, 0]
+
+
+def test_comedi_seats_self_cross_and_mixed_play_and_pays_each_its_weight():
+    generator = CoMeDi(members=3, cross_play=0.5, mixed_play=0.25, explore=0.0)
+    state = generator.init(KEY).at[2].set(jnp.array([1.0, 8.0, jnp.nan]))
+    seating = generator.seat(state, 9, 2, KEY)
+    assert seating.own.sum(1).tolist() == [1] * 9
+    policy, other, kind = generator.kinds(seating)
+    assert policy.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    # The first has only itself; the third works best with the second; 3 + i is a mixture.
+    assert other.tolist() == [0, 0, 0, 1, 0, 4, 2, 1, 5]
+    assert kind.tolist() == [0, 0, 0, 0, 1, 2, 0, 1, 2]
+    traj = rollout(np.full((1, 9, 1), 4.0), seating)
+    traj = traj.replace(info={"shaped_reward": jnp.full((1, 9, 2), 2.0)})
+    paid = generator.pay(state, None, None, traj)
+    assert paid.reward[0, :, 0].tolist() == [4, 4, 4, 4, -2, 1, 4, -2, 1]
+    assert paid.info["shaped_reward"][0, 4].tolist() == [-1, -1]
+    after = generator.after(state, None, traj, KEY)
+    assert after[1, 0] == 4.0  # first game
+    assert after[2, 1] == pytest.approx(8 + 0.3 * (4 - 8))
+    assert after[2, 0] == 1.0  # not met
+
+
+def test_a_mixture_is_the_other_half_of_the_time_until_it_ends():
+    class Constant:
+        def act(self, params, carry, view, key, greedy=False):
+            return jnp.full(view.active.shape, params), carry, {}
+
+    mixture = Mixture(Constant(), longest=10)
+    shape = (4000, 1)
+    view = View(
+        obs=None,
+        avail=None,
+        prev_action=None,
+        prev_reward=None,
+        first=jnp.ones(shape, bool),
+        active=jnp.ones(shape, bool),
+        task_id=None,
+    )
+    carry, shares = mixture.initial_carry(shape), []
+    for time in range(12):
+        key = jax.random.fold_in(KEY, time)
+        action, carry, _ = mixture.act(
+            (0, 1), carry, view.replace(first=jnp.full(shape, time == 0)), key
+        )
+        shares.append(float(action.mean()))
+    # Mixing ends at a uniformly random timestep: at t it goes on with probability (9 - t) / 10.
+    expected = [0.5 * max(9 - time, 0) / 10 for time in range(12)]
+    assert shares == pytest.approx(expected, abs=0.03)
+    assert shares[9:] == [0, 0, 0]
+
+
+def test_a_policy_beside_partners_learns_from_its_own_seat_only():
+    """`split` of a population with partners: every policy gets its own seat's observations."""
+    env, _ = brigade.get("envs", "overcooked").example()
+    base = IPPO(PPOConfig(minibatches=1), NetworkConfig(hidden=(4,))).build(
+        env, num_tasks=1, updates_per_task=1, critic_ids=3
+    )
+    learner = PopulationLearner(base, CoMeDi(members=2, explore=0.0))
+    seating = learner.generator.seat(learner.generator.init(KEY), 6, 2, KEY)
+    seat = jnp.where(seating.own, jnp.arange(2), 0).sum(1, keepdims=True).astype(jnp.int32)
+    steps, games = 3, 6
+    number = jnp.arange(games, dtype=jnp.float32)[None, :, None] * jnp.ones((steps, 1, 1))
+    blank = View(
+        obs=jnp.zeros((steps, games, 1, 1)),
+        avail=jnp.ones((steps, games, 1, 6), bool),
+        prev_action=jnp.zeros((steps, games, 1), jnp.int32),
+        prev_reward=jnp.zeros((steps, games, 1)),
+        first=jnp.zeros((steps, games, 1), bool),
+        active=jnp.ones((steps, games, 1), bool),
+        task_id=jnp.zeros((steps, games, 1), jnp.int32),
+    )
+    shaped = jnp.stack([10 + number[..., 0], 20 + number[..., 0]], axis=-1)
+    traj = rollout(number, seating).replace(
+        view=blank,
+        action=jnp.zeros((steps, games, 1), jnp.int32),
+        info={"shaped_reward": shaped},
+        last_view=jax.tree.map(lambda x: x[0], blank),
+        seat=seat,
+    )
+    split = learner.split(traj)
+    assert split.reward[:, 0, :, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    wanted = [10 * (1 + int(seat[game, 0])) + game for game in range(games)]
+    assert split.info["shaped_reward"][:, 0, :, 0].reshape(-1).tolist() == wanted
+    assert split.view.state.seat[:, 0, :, 0].tolist() == [[0, 0, 0], [0, 1, 2]]  # kinds of games

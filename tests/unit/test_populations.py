@@ -48,12 +48,15 @@ def played(learner, num_envs=None):
     """A rollout of the population, and the state before it."""
     generator = learner.generator
     tables = generator.tables
-    players = Players(learner.policy, members=learner.members)
+    cast = generator.partners(learner.policy)
+    players = Players(
+        learner.policy, cast.groups, own_seats=1 if cast.groups else 0, members=learner.members
+    )
     source = DeviceSource(ENV, players, num_envs or 2 * tables, 8, tables)
     state = learner.init(KEY)
     seating = generator.seat(state.aux, tables, 2, KEY)
     task = brigade.get("benchmarks", "overcooked/layout")().sequence(0, 1, 1)[0]
-    acting = Acting(state.params, (), seating)
+    acting = Acting(state.params, learner.cast(state, ()), seating)
     _, traj = jax.jit(source.next)(source.start(KEY, task), acting, task, KEY)
     return state, traj
 
