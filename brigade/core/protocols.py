@@ -90,6 +90,11 @@ class Environment:
         return None
 
     @property
+    def partial_view(self) -> str:
+        """What observations leave out, in words; empty if nothing. Policies depend on it."""
+        return ""
+
+    @property
     def events(self) -> tuple[str, ...]:
         """Names of the columns of `info["events"]` [seats, kinds], which evaluations count."""
         return ()

@@ -172,13 +172,7 @@ class Convolution(nn.Module):
         bias = self.param("bias", nn.initializers.zeros, (self.channels,))
 
         def convolved(pictures: Array) -> Array:
-            return jax.lax.conv_general_dilated(
-                pictures.astype(self.dtype),
-                kernel.astype(self.dtype),
-                window_strides=(1, 1),
-                padding="SAME",
-                dimension_numbers=("NHWC", "HWIO", "NHWC"),
-            )
+            return convolution(pictures.astype(self.dtype), kernel.astype(self.dtype))
 
         if not isinstance(x, ChangingInputs):
             return convolved(x) + bias.astype(self.dtype)
@@ -189,6 +183,36 @@ class Convolution(nn.Module):
         flat = x.values.reshape(-1, x.values.shape[-1])
         product = flat.astype(self.dtype) @ effects + constant.reshape(-1).astype(self.dtype)
         return product.reshape(-1, *shape[:2], self.channels)
+
+
+def convolution(pictures: Array, kernel: Array) -> Array:
+    """[N, height, width, inputs] and [w, w, inputs, outputs] -> [N, height, width, outputs].
+
+    On a CPU as one product over all neighbourhoods: XLA's convolutions are slow in loops there.
+    """
+    if jax.default_backend() == "cpu":
+        return neighbourhoods(pictures, len(kernel)) @ kernel.reshape(-1, kernel.shape[-1])
+    return jax.lax.conv_general_dilated(
+        pictures,
+        kernel,
+        window_strides=(1, 1),
+        padding="SAME",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )
+
+
+def neighbourhoods(pictures: Array, width: int) -> Array:
+    """[N, height, width, w * w * inputs]: the w x w tiles around every tile, 0 outside."""
+    height, length = pictures.shape[1:3]
+    before = (width - 1) // 2
+    padding = (before, width - 1 - before)
+    padded = jnp.pad(pictures, ((0, 0), padding, padding, (0, 0)))
+    shifted = [
+        padded[:, down : down + height, right : right + length]
+        for down in range(width)
+        for right in range(width)
+    ]
+    return jnp.concatenate(shifted, axis=-1)
 
 
 class CNN(Encoder):

@@ -82,12 +82,14 @@ class Policies:
 
 def interface(env: Environment) -> dict[str, Any]:
     """What a policy depends on in an environment: seats, observations and actions."""
+    view = {"view": env.partial_view} if env.partial_view else {}
     return {
         "name": type(env).__name__,
         "seats": env.num_agents,
         "observation": list(env.obs_shape),
         "actions": env.num_actions,
         "continuous": bool(env.continuous),
+        **view,
     }
 
 
@@ -143,11 +145,11 @@ def _is_plain(name: str) -> bool:
 def check_fits(policies: Policies, env: Environment, file: str) -> None:
     """Reject policies trained with other observations, actions or numbers of seats."""
     here, there = interface(env), policies.game
-    for name, what in here.items():
-        if there.get(name) != what:
+    for name in [*here, *(there.keys() - here.keys())]:
+        if there.get(name) != here.get(name):
+            was, is_here = (game.get(name, "full") for game in (there, here))
             raise UserError(
-                f"{file} was trained for an environment with {name} {there.get(name)}; "
-                f"here it is {what}"
+                f"{file} was trained for an environment with {name} {was}; here it is {is_here}"
             )
 
 

@@ -10,7 +10,7 @@ from flax import linen as nn
 
 from brigade.nets import ActorCritic, ChangingInputs
 from brigade.nets.actor_critic import initial_carries
-from brigade.nets.encoders import exact_times
+from brigade.nets.encoders import convolution, exact_times
 from brigade.nets.memory import Memory, carry_size
 from brigade.nets.norm import (
     BLOCK,
@@ -243,3 +243,25 @@ def test_the_gpu_kernels_of_the_norm_compute_what_the_plain_version_does(activat
     found = backward_kernel(activation, interpret=True)(*inputs, dy)
     for a, b in zip(backward(activation, *inputs, dy), found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_convolutions_as_products_equal_those_of_xla(width):
+    """On a CPU they are products over neighbourhoods; values and gradients are the same."""
+    pictures = jax.random.normal(jax.random.key(0), (3, 4, 6, 2))
+    kernel = jax.random.normal(jax.random.key(1), (width, width, 2, 5))
+
+    def of_xla(pictures, kernel):
+        return jax.lax.conv_general_dilated(
+            pictures, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+
+    np.testing.assert_allclose(
+        convolution(pictures, kernel), of_xla(pictures, kernel), rtol=1e-5, atol=1e-5
+    )
+    for argument in (0, 1):
+        ours, theirs = (
+            jax.grad(lambda *x, f=f: (f(*x) ** 2).sum(), argument)(pictures, kernel)
+            for f in (convolution, of_xla)
+        )
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)

@@ -262,6 +262,11 @@ def test_policies_of_another_game_are_refused(tmp_path):
         check_fits(made, Overcooked(), "p")
     with pytest.raises(UserError, match="with seats 2; here it is 3"):
         check_fits(made, Overcooked(3, 4, 5), "p")
+    with pytest.raises(UserError, match="with view full; here it is 1 forward, 1 to each side"):
+        check_fits(made, Overcooked(2, 4, 5, view=(1, 1, 0)), "p")
+    partial = replace(made, game=interface(Overcooked(2, 4, 5, view=(1, 1, 0))))
+    with pytest.raises(UserError, match=r"with view 1 forward, .* here it is full"):
+        check_fits(partial, Overcooked(2, 4, 5), "p")
 
 
 # --- runs that make them, and runs that use them ---

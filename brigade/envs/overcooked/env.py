@@ -87,6 +87,14 @@ class Overcooked(Environment):
         return event_names(self.cooking)
 
     @property
+    def partial_view(self) -> str:
+        """The window of a partial view."""
+        if self.view == "full":
+            return ""
+        forward, sides, behind = self.view
+        return f"{forward} forward, {sides} to each side, {behind} behind"
+
+    @property
     def obs_shape(self) -> tuple[int, ...]:
         """[height, width, channels], for one seat."""
         return (self.height, self.width, num_channels(self.num_agents))
