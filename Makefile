@@ -1,6 +1,6 @@
 # make demo   sets up a virtual environment if needed, then learns three kitchens and shows them
 # make test   sets up a virtual environment if needed, then lints, checks types and runs all tests
-# make check  the same with quick tests only, in two to three minutes: those that do not train, play
+# make check  the same with quick tests only, in about three minutes: those that do not train, play
 #             rollouts or start other programs (tests/support/slow.py finds the others)
 # make setup  only the virtual environment, with the command .venv/bin/brigade
 # make lint   only ruff and mypy
@@ -14,19 +14,22 @@ INSTALLED := $(VENV)/.installed
 
 setup: $(INSTALLED)
 
+# Compat mode puts the checkout on the path, so that a folder of the same name next to it does not
+# hide the package.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Brigade needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": make PYTHON=python3.12 " + "$(MAKECMDGOALS)")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		--config-settings editable_mode=compat -e '.[dev]'
 	@touch $@
 
-# Three minutes on two cores. A new folder every time: runs are never overwritten.
+# About three minutes on two cores. A new folder every time: runs are never overwritten.
 DEMO = runs/demo-$(shell date +%Y%m%d-%H%M%S)
 demo: setup
 	@out=$(DEMO) && \
 	$(BIN)/brigade run meal/level-1 --preset laptop --method ft --tasks 3 --seeds 2 --seed 1 \
 		--steps-per-task 3e5 --ppo.shaping-steps 3e5 --out $$out && \
-	echo "film: $$($(BIN)/brigade watch $$out --task 3)"
+	echo "gif: $$($(BIN)/brigade watch $$out --task 3)"
 
 lint: setup
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -39,6 +40,9 @@ def names(kind: str) -> list[str]:
 def get(kind: str, name: str) -> Any:
     """Import and return the object with a registered name, or `path/to/file.py:Name`."""
     entries = _entries(kind)
+    if name.rstrip(":").endswith(".py"):
+        file, what = name.rstrip(":"), "function" if kind == "benchmarks" else "class"
+        raise UnknownNameError(f"{kind.rstrip('s')} {file}: add the {what}: {file}:Name")
     if ".py:" in name:
         return _from_file(name)
     if name not in entries:
@@ -46,14 +50,19 @@ def get(kind: str, name: str) -> Any:
     return entries[name].load()
 
 
-def unknown_name(what: str, name: str, known: Iterable[str], listed: bool = True) -> str:
-    """An error message that suggests the nearest name and, if `listed`, lists all of them."""
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """An error message that suggests the nearest name and lists all of them."""
     known = sorted(known)
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hints = [f"did you mean {nearest[0]!r}?"] if nearest else []
-    if listed:
-        hints.append(f"known: {', '.join(known) or 'none'}")
-    return f"unknown {what} {name!r}: {' '.join(hints) or 'see --help'}"
+    near = nearest(name, known)
+    hint = f"did you mean {near!r}? " if near else ""
+    return f"unknown {what} {name!r}: {hint}known: {', '.join(known) or 'none'}"
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.4) -> str | None:
+    """The known name that is most like `name`, whatever the case; None if all are too different."""
+    by_lower = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    return by_lower[found[0]] if found else None
 
 
 def _from_file(name: str) -> Any:
@@ -68,11 +77,29 @@ def _from_file(name: str) -> Any:
         raise UnknownNameError(f"{name}: {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[spec.name]
+        raise UserError(_error_in_file(path, str(spec.origin), error)) from error
     if not hasattr(module, attribute):
         known = [each for each in vars(module) if not each.startswith("_")]
         raise UnknownNameError(unknown_name(f"name in {path}", attribute, known))
     return getattr(module, attribute)
+
+
+def _error_in_file(path: Path, origin: str, error: BaseException) -> str:
+    """What went wrong in a file of the user, and in which line."""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == origin
+    ]
+    reason = f"{type(error).__name__}: {error}".rstrip(": ")
+    if isinstance(error, SyntaxError) and error.filename == origin:
+        lines, reason = [error.lineno], error.msg
+    where = f"{path}, line {lines[-1]}" if lines and lines[-1] else str(path)
+    return f"{where}: {' '.join(reason.split())} (add --debug for the traceback)"
 
 
 def _entries(kind: str) -> dict[str, EntryPoint]:

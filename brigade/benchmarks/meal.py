@@ -98,7 +98,7 @@ class KitchenSettings:
     """single: onion soups, from pots that start when they are full. multi: soups of onions and
     tomatoes by ZSC-Eval's list of recipes, from pots that a cook starts."""
     levels_apart: bool = True
-    """Sample the kitchens of different levels independently; before version 0.2 they were not."""
+    """Sample the kitchens of different levels independently; in earlier versions they were not."""
 
     # What configs meant that do not have a setting yet.
     earlier: ClassVar[Mapping[str, Any]] = {"levels_apart": False}

@@ -5,7 +5,6 @@ Verbs import what they need when they run, so `brigade list` and `--help` load n
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -16,12 +15,13 @@ from brigade.cli.policies import crossplay, evaluate, export, report, watch
 from brigade.cli.tools import bench, layouts, list_names, plan
 from brigade.cli.training import population, reproduce, resume, run
 from brigade.errors import UserError
+from brigade.registry import nearest
 
 USAGE = """usage: brigade VERB ...
 
 Continual and cooperative multi-agent reinforcement learning.
 
-  list        show everything that has a name
+  list        show all benchmarks, methods, learners, partners and so on
   run         train on a benchmark's tasks one after another, with or without partners
   population  train many policies in parallel, to be used as partners
   resume      continue a stopped run from its last checkpoint
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def find_verb(name: str) -> Callable[[list[str]], int]:
     """The function of a verb; for an unknown name, an error that suggests the nearest."""
     if name not in VERBS:
-        nearest = difflib.get_close_matches(name, VERBS, n=1, cutoff=0.4)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"one of {', '.join(VERBS)}"
+        near = nearest(name, VERBS)
+        hint = f"did you mean {near!r}?" if near else f"one of {', '.join(VERBS)}"
         raise UserError(f"unknown verb {name!r}: {hint}")
     return VERBS[name]

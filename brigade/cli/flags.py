@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import signal
 from pathlib import Path
 from typing import Any, NoReturn
 
 from brigade.errors import UserError
+from brigade.registry import nearest
 
 RUN_FLAGS = """
 how to run it (not part of the experiment):
@@ -31,8 +31,8 @@ class Parser(argparse.ArgumentParser):
         prefix = "unrecognized arguments: "
         if message.startswith(prefix):
             word = message.removeprefix(prefix).split()[0]
-            nearest = difflib.get_close_matches(word, self._option_string_actions, n=1, cutoff=0.4)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"see {self.prog} --help"
+            near = nearest(word, self._option_string_actions)
+            hint = f"did you mean {near!r}?" if near else f"see {self.prog} --help"
             raise UserError(f"unknown argument {word!r}: {hint}")
         raise UserError(f"{message}; see {self.prog} --help")
 

@@ -29,8 +29,10 @@ def print_report(paths: list[Path], out: Path | None) -> None:
 
     from brigade.report import print_summary, read_run, write_csv, write_report
 
-    runs = [read_run(path) for path in paths]
     folder = out or (paths[0] / "report" if len(paths) == 1 else Path("report"))
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; --out must be a folder")
+    runs = [read_run(path) for path in paths]
     print_summary(Console(), runs)
     html = write_report(runs, folder)
     write_csv(runs, folder)

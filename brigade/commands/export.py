@@ -28,6 +28,8 @@ def export(
     if out.exists():
         raise UserError(f"{out} exists already; choose another --out")
     run = load(path, trust=trust)
+    if helpers and run.experiment.generator is None:
+        raise UserError(f"{path} is not a population and has no helpers; remove --helpers")
     policies = policies_of(run, None if task is None else task - 1, helpers)
     policies = at_stages(run.path, policies, stages)
     try:

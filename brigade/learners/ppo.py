@@ -88,7 +88,7 @@ class PPOConfig:
     """Every seat gets the sum of the shaped rewards of all seats, as in the paper."""
     sequence_length: int | None = None
     """Timesteps of backpropagation through time in recurrent policies; it must divide num_steps.
-    None is the divisor whose ratio to 50 is nearest to 1."""
+    None is the divisor of num_steps closest to 50 (by ratio)."""
     reset_optimizer: bool = False
     """Reset Adam's moments at the start of every task, as the MEAL release does."""
 

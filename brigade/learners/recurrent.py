@@ -87,7 +87,7 @@ class RecurrentPPO(PPO):
 
 
 def sequence_length(setting: int | None, num_steps: int) -> int:
-    """The setting, or the divisor of `num_steps` whose ratio to 50 is nearest to 1."""
+    """The setting, or the divisor of `num_steps` closest to 50 (by ratio)."""
     if setting is None:
         divisors = [n for n in range(1, num_steps + 1) if num_steps % n == 0]
         return min(divisors, key=lambda n: (abs(math.log(n / USUAL_LENGTH)), n))

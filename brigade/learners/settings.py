@@ -36,6 +36,12 @@ class IPPO:
             raise ValueError(
                 f"ppo is for one seat and this environment has {env.num_agents}; use ippo or mappo"
             )
+        length = self.ppo.sequence_length
+        if length is not None and self.network.memory == "none":
+            raise ValueError(
+                f"sequence_length is {length}, but the network has no memory; "
+                "use --network.memory gru or lstm, or leave it out"
+            )
         network = self.network.build(env, num_tasks, self.central_critic, critic_ids)
         kept = kept_inputs(changing_inputs, math.prod(env.obs_shape))
         if network.memory != "none":

@@ -20,7 +20,7 @@ from brigade.metrics.result import Floats, MetricResult
 from brigade.report import plasticity
 from brigade.report.read import RunData
 
-NO_BASELINES = "needs single-task baselines"
+NO_BASELINES = "not computed (add --baselines)"
 REPEATED = "is not defined for a repeated sequence"
 
 

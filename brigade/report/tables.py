@@ -121,8 +121,8 @@ def explanations(summaries: Sequence[Summary]) -> list[str]:
     """Notes under the tables: what ± means, and why measures are missing."""
     several = any(numbers.seeds > 1 for numbers in summaries)
     notes = {note for numbers in summaries for note in numbers.notes}
-    interval = ["After ±: half of the 95 % interval over seeds."] if several else []
-    return interval + sorted(notes)
+    interval = "± is the half-width of the 95 % confidence interval over seeds."
+    return ([interval] if several else []) + sorted(notes)
 
 
 def partner_rows(run: RunData) -> list[list[str]]:

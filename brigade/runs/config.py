@@ -13,7 +13,7 @@ import io
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -52,7 +52,7 @@ class RunConfig:
     one member of a file as FILE:NAME, or path/to/file.py:Name."""
     seats: tuple[str, ...] = ("random",)
     """The learner's seats when it has partners: numbers from 0, or random.
-    A random seat is sampled again once an episode can have ended."""
+    A random seat is resampled before each rollout, or every few rollouts if episodes are longer."""
     greedy_partners: bool = False
     """Partners take greedy actions instead of sampling."""
     partner_sampling: Literal["uniform", "ranked"] = "uniform"
@@ -214,8 +214,10 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     memory = dict(config.get("network", {})).get("memory", "none")
     ppo = dict(config.get("ppo", {}))
     if memory != "none" and "sequence_length" not in ppo and "num_steps" in config:
-        # Recurrent policies were trained on whole rollouts before version 0.2.
+        # Recurrent policies were trained on whole rollouts in earlier versions.
         config["ppo"] = {**ppo, "sequence_length": config["num_steps"]}
+    if memory == "none" and ppo.pop("sequence_length", None) is not None:
+        config["ppo"] = ppo  # it had no effect in earlier versions and is refused now
     return config
 
 
@@ -285,7 +287,7 @@ def _choices(tree: Mapping[str, Any], words: Sequence[str], benchmark: Benchmark
     try:
         found, _ = parser.parse_known_args(list(words))
     except argparse.ArgumentError as error:
-        raise UserError(str(error)) from error
+        raise UserError(f"{error.argument_name} needs a value") from error
     chosen = {"learner": benchmark.learner, "method": "ft", "preset": "auto", "generator": "none"}
     chosen |= {name: str(tree[name]) for name in chosen if name in tree}
     chosen |= {name: value for name, value in vars(found).items() if value}
@@ -365,8 +367,8 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
             )
         kinds.append(("generator", kind))
     for what, kind in kinds:
-        if not dataclasses.is_dataclass(kind):
-            raise UserError(f"the {what} {kind!r} must be a frozen dataclass")
+        if not is_frozen_dataclass(kind):
+            raise UserError(f"{chosen[what]} is not a {what}; it must be a frozen dataclass")
     flat = tyro.conf.arg(name="")
     more: list[Any] = []
     if benchmark.settings is not None:
@@ -392,6 +394,13 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
         frozen=True,
         namespace={"__doc__": POPULATION_HELP if kinds[2:] else RUN_HELP},
     )
+
+
+def is_frozen_dataclass(kind: Any) -> bool:
+    """Whether `kind` is a class that `@dataclass(frozen=True)` made."""
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        return False
+    return bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
 
 
 def as_flags(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -443,7 +452,32 @@ def _check_names(flags: Sequence[str], shape: Any) -> None:
         if word.startswith("--"):
             name = word[2:].partition("=")[0].replace("_", "-")
             if name not in known:
-                raise UserError(registry.unknown_name("setting", name, known, listed=False))
+                near = nearest_setting(name, known)
+                hint = f"did you mean {near!r}?" if near else "see brigade run --help"
+                raise UserError(f"unknown setting {name!r}: {hint}")
+
+
+# What other libraries call a setting, and its last part here.
+OTHER_NAMES = {
+    "lr": "learning-rate",
+    "lambda": "gae-lambda",
+    "clip-eps": "clip",
+    "ent-coef": "entropy-coef",
+    "vf-coef": "value-coef",
+}
+
+
+def nearest_setting(name: str, known: Iterable[str]) -> str | None:
+    """The setting with the same last part, or with a similar one, first in the same group."""
+    group, _, last = name.rpartition(".")
+    last = OTHER_NAMES.get(last, last)
+    known = sorted(known)
+    same = [each for each in known if each.rpartition(".")[0] == group]
+    for settings, cutoff in ((known, 1.0), (same, 0.6), (known, 0.8)):
+        by_last = {each.rpartition(".")[2]: each for each in settings}
+        if near := registry.nearest(last, by_last, cutoff):
+            return by_last[near]
+    return None
 
 
 def _parse(shape: Any, words: Sequence[str]) -> Any:
@@ -460,6 +494,29 @@ def _parse(shape: Any, words: Sequence[str]) -> Any:
         raise UserError(str(error)) from None
 
 
+# Error messages of the parser, and what to say instead.
+PLAIN_ERRORS = (
+    (
+        r"^Error parsing (--\S+): invalid literal for int\(\) with base 10: ('.*')$",
+        r"\1: \2 is not an integer",
+    ),
+    (
+        r"^Error parsing (--\S+): could not convert string to float: ('.*')$",
+        r"\1: \2 is not a number",
+    ),
+    (
+        r"^Error parsing (--\S+): no type matching \{None\}\|INT could .* \[('.*')\]\.$",
+        r"\1: \2 is not an integer",
+    ),
+    (
+        r"^Error parsing (--\S+): no type matching \{None\}\|FLOAT could .* \[('.*')\]\.$",
+        r"\1: \2 is not a number",
+    ),
+    (r"^Missing value for argument '(--\S+)'\. Expected 1 values\.$", r"\1 needs a value"),
+    (r"^Error parsing [\w.]+: ", ""),  # errors of settings name themselves
+)
+
+
 def _one_line(box: str) -> str:
     """The first paragraph of an error message in a box, or between lines of dashes."""
     words: list[str] = []
@@ -470,7 +527,9 @@ def _one_line(box: str) -> str:
         elif words:
             break
     text = " ".join(words) or box.strip()
-    return re.sub(r"^Error parsing \w+: ", "", text)  # errors of settings name themselves
+    for pattern, plain in PLAIN_ERRORS:
+        text = re.sub(pattern, plain, text)
+    return text
 
 
 def _plain(value: Any) -> Any:

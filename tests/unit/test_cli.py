@@ -33,6 +33,16 @@ class Halver(ContinualMethod):
     def edit_grads(self, mem, grads, params, loss_on, key):
         return jax.tree.map(lambda g: self.share * g, grads)
 '''
+BROKEN = """
+from dataclasses import dataclass
+
+def needs(argument):
+    pass
+
+@dataclass
+class Loose:
+    size: int = 1
+"""
 
 
 @pytest.fixture
@@ -53,8 +63,13 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --ppo.epoch 2", "'ppo.epoch': did you mean 'ppo.epochs'?"),
         ("run", "no benchmark given"),
         ("run meal/level-1 3", "unexpected '3' after the benchmark"),
-        ("run meal/level-1 --seeds two", "Error parsing --seeds"),
-        ("run meal/level-1 --seeds", "Missing value for argument '--seeds'"),
+        ("run meal/level-1 --ppo.lr 1", "'ppo.lr': did you mean 'ppo.learning-rate'?"),
+        ("run meal/level-1 --lr 1", "'lr': did you mean 'ppo.learning-rate'?"),
+        ("run meal/level-1 --epochs 1", "'epochs': did you mean 'ppo.epochs'?"),
+        ("run meal/level-1 --env.layout x", "'env.layout': see brigade run --help"),
+        ("run meal/level-1 --seeds two", "brigade: --seeds: 'two' is not an integer"),
+        ("run meal/level-1 --seeds", "brigade: --seeds needs a value"),
+        ("run meal/level-1 --method", "brigade: --method needs a value"),
         ("run meal/level-1 --seeds 0", "seeds is 0; it must be a number of at least 1"),
         ("run meal/level-1 --seed -1", "seed is -1; it must be a number of at least 0"),
         ("run meal/level-1 --seed 99999999999999999999", "it must be from 0 to 429496729"),
@@ -62,17 +77,27 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --steps-per-task nan", "steps_per_task is nan"),
         ("run meal/level-1 --steps-per-task 0", "steps_per_task is 0.0; it must be a positive"),
         ("run meal/level-1 --ppo.learning-rate nan", "learning_rate is nan"),
-        ("run meal/level-1 --ppo.gamma 2", "gamma is 2.0; it must be from 0.0 to 1.0"),
+        ("run meal/level-1 --ppo.gamma 2", "brigade: gamma is 2.0; it must be from 0.0 to 1.0"),
         ("run meal/level-1 --network.encoder rnn", "invalid choice 'rnn'"),
         ("run meal/level-1 --network.hidden 0", "hidden is 0"),
         ("run meal/level-1 --ppo.minibatches 7", "do not divide into 7 minibatches"),
         ("run meal/level-1 --preset lap", "unknown preset 'lap': did you mean 'laptop'?"),
         ("run broken.py:needs", "broken.py:needs is not a benchmark; it must be a function"),
+        ("run meal/level-1 --method syntax.py:X", "brigade: syntax.py, line 1: invalid syntax"),
+        ("run meal/level-1 --partners syntax.py:X", "brigade: syntax.py, line 1: invalid syntax"),
+        ("run meal/level-1 --method broken.py", "method broken.py: add the class: broken.py:Name"),
+        ("run meal/level-1 --method broken.py:needs", "broken.py:needs is not a method; it must"),
+        ("run meal/level-1 --learner broken.py:Loose", "broken.py:Loose is not a learner; it must"),
+        (
+            "run meal/level-1 --ppo.sequence-length 7",
+            "sequence_length is 7, but the network has no",
+        ),
+        ("report there --out broken.py", "broken.py is a file; --out must be a folder"),
         ("run meal/level-1 --method ./none.py:X", "there is no file none.py"),
         ("run meal/level-1 --config none.toml", "cannot read the config file none.toml"),
         ("run meal/level-1 --config broken.toml", "broken.toml is not valid"),
         ("run meal/level-1 --config typo.toml", "unknown setting 'ppo.epoch'"),
-        ("run meal/level-1 --config type.toml", "Error parsing --seeds"),
+        ("run meal/level-1 --config type.toml", "brigade: --seeds: 'two' is not an integer"),
         ("run meal/level-1 --checkpoint-minutes x", "'x' is not a number"),
         ("run meal/level-1 --out there", "there exists already"),
         ("runn", "unknown verb 'runn': did you mean 'run'?"),
@@ -143,7 +168,8 @@ def test_a_mistake_is_one_line_and_status_2(here, capsys, words, message):
     (here / "broken" / "config.json").write_text("{")
     (here / "newer").mkdir()
     (here / "newer" / "config.json").write_text('{"format": 2, "brigade": "9", "config": {}}')
-    (here / "broken.py").write_text("def needs(argument):\n    pass\n")
+    (here / "broken.py").write_text(BROKEN)
+    (here / "syntax.py").write_text("def needs(:\n")
     (here / "broken.toml").write_text("seeds = [")
     (here / "typo.toml").write_text("[ppo]\nepoch = 2\n")
     (here / "type.toml").write_text('seeds = "two"\n')
@@ -163,6 +189,10 @@ def test_a_mistake_is_one_line_and_status_2(here, capsys, words, message):
 def test_debug_shows_the_traceback(here):
     with pytest.raises(ValueError, match="unknown benchmark"):
         main(["run", "meal/level-9", "--debug"])
+    (here / "syntax.py").write_text("def needs(:\n")
+    with pytest.raises(ValueError, match="line 1: invalid syntax") as caught:
+        main(["run", "meal/level-1", "--method", "syntax.py:X", "--debug"])
+    assert isinstance(caught.value.__cause__, SyntaxError)
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +242,13 @@ def test_a_method_from_a_file_runs_with_its_own_flags(here, capsys):
     assert main(["resume", "mine"]) == 2
     assert "add --trust" in capsys.readouterr().err
     assert main(["resume", "mine", "--trust", "--quiet"]) == 0
+
+
+def test_only_a_population_has_helpers(first_run, here, capsys):
+    assert main(["export", str(first_run), "--helpers", "--out", "x.safetensors"]) == 2
+    message = f"brigade: {first_run} is not a population and has no helpers; remove --helpers\n"
+    assert capsys.readouterr().err == message
+    assert not list(here.iterdir())
 
 
 def test_layouts_draws_and_checks_kitchens_that_need_a_hand_off(here, capsys):

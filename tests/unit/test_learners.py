@@ -170,6 +170,13 @@ def test_a_length_that_does_not_divide_a_rollout_is_refused():
         sequence_length(30, 400)
 
 
+def test_a_length_is_refused_where_there_is_no_memory():
+    ppo, env = replace(SMALL, sequence_length=7), example()[0]
+    with pytest.raises(ValueError, match="sequence_length is 7, but the network has no memory"):
+        IPPO(ppo).build(env, num_tasks=1, updates_per_task=1)
+    IPPO(ppo, NetworkConfig(memory="gru")).build(env, num_tasks=1, updates_per_task=1)
+
+
 def test_memory_matters_and_restarts_with_the_game():
     _, sequence, learner = build(IPPO, memory="gru")
     env, _ = example()

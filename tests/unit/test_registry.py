@@ -5,6 +5,7 @@ import sys
 import pytest
 
 import brigade
+from brigade.errors import UserError
 from brigade.registry import UnknownNameError
 
 
@@ -22,6 +23,42 @@ def test_a_typo_is_told_the_nearest_name():
         brigade.get("envs", "overcoked")
     with pytest.raises(UnknownNameError, match="did you mean 'methods'"):
         brigade.names("method")
+
+
+def test_suggestions_ignore_case():
+    with pytest.raises(UnknownNameError, match="unknown method 'EWC': did you mean 'ewc'"):
+        brigade.get("methods", "EWC")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def f(:\n", "mine.py, line 1: invalid syntax (add --debug for the traceback)"),
+        ("\n1 / 0\n", "mine.py, line 2: ZeroDivisionError: division by zero (add --debug"),
+        ("import no_such_module\n", "mine.py, line 1: ModuleNotFoundError: No module named"),
+        ("import sys\nsys.exit()\n", "mine.py, line 2: SystemExit (add --debug"),
+        ("class Other: pass\n", "unknown name in mine.py 'Mine': known: Other"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["benchmarks", "generators", "learners", "methods", "partners"])
+def test_an_error_in_a_file_of_the_user_is_one_line(kind, text, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(text)
+    loaded = set(sys.modules)
+    with pytest.raises(UserError) as caught:
+        brigade.get(kind, "mine.py:Mine")
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    if "line" in message:
+        assert caught.value.__cause__ is not None  # for --debug
+        assert set(sys.modules) == loaded
+
+
+def test_a_file_without_the_name_in_it_is_told_so():
+    with pytest.raises(UnknownNameError, match=r"^method mine.py: add the class: mine.py:Name$"):
+        brigade.get("methods", "mine.py")
+    with pytest.raises(UnknownNameError, match=r"add the function: mine.py:Name$"):
+        brigade.get("benchmarks", "mine.py:")
 
 
 def test_an_outside_package_adds_a_name(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from brigade.envs.overcooked.rules import EVENTS
+from brigade.envs.overcooked.events import EVENTS
 from brigade.report import (
     RunFolderError,
     coordination,

@@ -467,7 +467,30 @@ def test_recurrent_runs_of_an_earlier_version_keep_whole_rollouts():
     """They were written before sequences were truncated."""
     config = {"benchmark": "meal/level-1", "num_steps": 40, "ppo": {"epochs": 2}}
     assert completed(config | {"network": {"memory": "gru"}})["ppo"]["sequence_length"] == 40
-    assert "sequence_length" not in completed(config | {"network": {"memory": "none"}})["ppo"]
+    config["network"] = {"memory": "none"}
+    assert completed(config)["ppo"] == {"epochs": 2}
+    assert completed(config | {"ppo": {"epochs": 2, "sequence_length": 7}})["ppo"] == {"epochs": 2}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--tasks two", "--tasks: 'two' is not an integer"),
+        ("--tasks=2.5", "--tasks: '2.5' is not an integer"),
+        ("--ppo.minibatches 1.5", "--ppo.minibatches: '1.5' is not an integer"),  # a long message
+        ("--steps-per-task abc", "--steps-per-task: 'abc' is not a number"),
+        ("--ppo.sequence-length x", "--ppo.sequence-length: 'x' is not an integer"),
+        ("--ppo.shaping-steps x", "--ppo.shaping-steps: 'x' is not a number"),
+        ("--ppo.gamma 2", "gamma is 2.0; it must be from 0.0 to 1.0"),
+        ("--tasks", "--tasks needs a value"),
+        ("--tasks --seeds 2", "--tasks needs a value"),
+        ("--learner", "--learner needs a value"),
+    ],
+)
+def test_errors_of_the_parser_are_plain(words, message):
+    with pytest.raises(UserError) as caught:
+        from_dict({"benchmark": "meal/level-1"}, words.split())
+    assert str(caught.value) == message
 
 
 def test_a_json_file_written_by_hand_has_the_defaults_of_today(tmp_path):
