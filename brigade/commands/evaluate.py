@@ -118,8 +118,14 @@ def best_responses(path: Path, layout: str, wrong: str) -> np.ndarray:
 
 
 def print_evaluation(name: str, found: Evaluation) -> None:
-    """Print BR-Prox, and the returns with every partner."""
-    table = Table(title=f"{name}, {len(found.policies)} policies", box=box.SIMPLE_HEAD)
+    """Print the returns with every partner, and BR-Prox."""
+    policies = "1 policy" if len(found.policies) == 1 else f"{len(found.policies)} policies"
+    table = Table(
+        title=f"{name}, mean returns of {policies}",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
     table.add_column("partner")
     for heading in ("seat 0", "seat 1", "best response", "BR-Prox"):
         table.add_column(heading, justify="right")
