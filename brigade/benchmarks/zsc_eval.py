@@ -100,8 +100,9 @@ def table_of(layout: str) -> str:
 
 
 def num_partners(layout: str) -> int:
-    """How many evaluation partners the paper selects."""
-    return 15 if layout in MULTI else 10
+    """How many candidates are selected: 15 in asymmetric kitchens (paper) and with a list of
+    recipes (release), 10 in the others."""
+    return 15 if layout in MULTI or layout.startswith("asymmetric") else 10
 
 
 def kitchen(layout: str, settings: ZscSettings | None = None) -> Benchmark:

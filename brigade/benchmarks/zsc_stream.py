@@ -134,7 +134,9 @@ def partners_of(settings: StreamSettings, layout: str) -> Policies:
             f"per_kitchen is {settings.per_kitchen}, but {file.name} has "
             f"{len(policies.members)} partners; give at most that"
         )
-    return policies.only(policies.names[: settings.per_kitchen])
+    # Fully trained ones first: a half-skilled partner is an earlier self of one of them.
+    names = sorted(policies.names, key=lambda name: name.endswith("-mid"))
+    return policies.only(names[: settings.per_kitchen])
 
 
 def as_partners(layout: str, policies: Policies, env: Overcooked) -> Cast:

@@ -14,13 +14,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from brigade.benchmarks.zsc_eval import KITCHENS, kitchen
+from brigade.benchmarks.zsc_eval import KITCHENS
 from brigade.errors import UserError
 from brigade.metrics.zsc_eval import ProximityTable, br_proximity_table, expert_and_moderate
 from brigade.partners.cast import cast_of
-from brigade.partners.files import SUFFIX, load_policies
+from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.registry import unknown_name
-from brigade.studies.audit import refuse_leakage
+from brigade.runs.config import from_dict
+from brigade.studies.audit import refuse_leakage, refuse_trained_with
 from brigade.studies.results import part
 from brigade.train.crossplay import play_with
 
@@ -54,14 +55,18 @@ def evaluate(
     """
     layout = layout_of(name)
     partners, best = evaluation_partners(layout, study)
-    benchmark = kitchen(layout)
+    policies = load_policies(partners)
+    rules = {"benchmark": f"zsc_eval/{layout}", "env": dict(policies.origin.get("env", {}))}
+    benchmark = from_dict(rules).benchmark()  # as when best responses were measured
     task = benchmark.sequence(0, 1, 1)[0]
     try:
         egos = cast_of([policy], benchmark.env, greedy)
-        cast = load_policies(partners).cast()
+        check_fits(policies, benchmark.env, str(partners))
+        cast = policies.cast()
         if SUFFIX in policy:
             file = Path(policy.partition(SUFFIX)[0] + SUFFIX)
             refuse_leakage(benchmark.env, task, partners, [file])
+            refuse_trained_with(partners, file)
         key = jax.random.key(seed)
         returns = play_with(benchmark.env, task, egos, cast, episodes, key)
     except ValueError as error:

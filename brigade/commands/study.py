@@ -64,7 +64,7 @@ def run_study(
 def print_results(console: Console, layout: str, results: Sequence[Result]) -> None:
     """Print the table of algorithms."""
     table = Table(
-        title=f"Best-response proximity in {layout}",
+        title=f"Best-response proximity in {layout} (published: populations of 24)",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,

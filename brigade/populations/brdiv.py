@@ -76,7 +76,9 @@ class BRDiv(Generator):
 
     def check(self, env: Environment, learner: Learner) -> None:
         if env.num_agents != 2:
-            raise ValueError(f"brdiv needs two seats; this game has {env.num_agents} seats")
+            raise ValueError(
+                f"{type(self).__name__} needs two seats; this game has {env.num_agents} seats"
+            )
 
     def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
         pairing = jnp.arange(tables, dtype=jnp.int32) % self.tables
@@ -91,11 +93,9 @@ class BRDiv(Generator):
         pairing = jnp.arange(self.tables, dtype=jnp.int32)
         partner, response = pairing // self.members, pairing % self.members
         member = jnp.stack([self.members + response, partner], axis=1)
-        names = [
-            f"brdiv-{partner} with response-{response}"
-            for partner in range(1, self.members + 1)
-            for response in range(1, self.members + 1)
-        ]
+        every = self.names()
+        partners, responses = every[: self.members], every[self.members :]
+        names = [f"{partner} with {other}" for partner in partners for other in responses]
         return Seating(member, jnp.ones(member.shape, bool)), names
 
     def own_tables(self, member: int) -> list[int]:

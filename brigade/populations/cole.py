@@ -6,7 +6,7 @@ As ZSC-Eval has it: generations of fixed length, partners sampled by rank, a sha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,8 @@ class COLE(EgoGenerator):
     """A snapshot joins if its rank is at least this share of the archive's size."""
     max_tries: int = 2
     """It joins after so many generations in any case."""
+
+    whole_episodes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -85,6 +85,7 @@ class CoMeDi(Generator):
     explore: float = 0.25
     """Probability of cross-play with a random earlier policy instead of the most compatible."""
 
+    whole_episodes: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
 
     def __post_init__(self) -> None:

@@ -29,6 +29,8 @@ class Generator:
     defaults: ClassVar[Mapping[str, Any]] = {}
     # The measures that reports of such a population show.
     measures: ClassVar[tuple[str, ...]] = ("self_play",)
+    # Whether it compares returns, so that a rollout must have whole episodes.
+    whole_episodes: ClassVar[bool] = False
     # Which snapshots of every member are in the population's file: init, mid, final.
     stages: ClassVar[tuple[str, ...]] = ("final",)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -28,6 +28,8 @@ class LBRDiv(BRDiv):
     """Step size of the multipliers per rollout and unit of return."""
     max_multiplier: float = 3.0
     """Upper bound on the multipliers."""
+
+    whole_episodes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,6 +15,8 @@ from brigade.learners.ppo import PPO
 from brigade.populations.sp import SelfPlay
 from brigade.populations.tables import check_no_memory, log_probs_of_all, own_log_prob
 
+LAG = 10  # timesteps; with the default kernel, later actions have weights below 0.0005
+
 
 @dataclass(frozen=True)
 class TrajeDi(SelfPlay):
@@ -22,7 +24,9 @@ class TrajeDi(SelfPlay):
 
     The objective is the Jensen-Shannon divergence of the policies' trajectories, in which actions
     count less the further away they are from a timestep. It enters as a reward per timestep, the
-    score-function gradient. The rest of the gradient is 0 in expectation if `kernel` is 1.
+    score-function gradient, paid ten steps later: by then almost all actions that it depends on
+    were taken, and advantages give credit to earlier actions only. The rest of the gradient is 0 in
+    expectation if `kernel` is 1. Each seat has its own trajectory.
     """
 
     diversity: float = 0.1
@@ -48,8 +52,8 @@ class TrajeDi(SelfPlay):
         log_probs = log_probs_of_all(learner, params, traj) * traj.valid[..., None]
         ends = traj.terminated | traj.truncated
         everyone = jax.vmap(smoothed, in_axes=(0, None, None))(log_probs, ends, self.kernel)
-        own = own_log_prob(everyone, traj)
-        return traj.replace(reward=traj.reward + self.diversity * log_ratio_to_mean(own, everyone))
+        ratio = log_ratio_to_mean(own_log_prob(everyone, traj), everyone)
+        return traj.replace(reward=traj.reward + self.diversity * paid_later(ratio, ends, LAG))
 
 
 def smoothed(values: Array, ends: Array, kernel: float) -> Array:
@@ -69,6 +73,26 @@ def smoothed(values: Array, ends: Array, kernel: float) -> Array:
     past = jax.lax.scan(step, nothing, (values, started))[1]
     future = jax.lax.scan(step, nothing, (values, goes_on), reverse=True)[1]
     return kernel * (past + future - values)
+
+
+def paid_later(values: Array, ends: Array, lag: int) -> Array:
+    """Every value is paid `lag` timesteps later, or with the last timestep of its episode.
+
+    `values` [T, B, seats]; `ends` [T, B]: the episode ends with this timestep. The end of the
+    rollout counts as an end.
+    """
+    ends = ends.at[-1].set(True)
+    episode = jnp.cumsum(ends, axis=0) - ends  # [T, B]: the number of the timestep's episode
+
+    def earlier(by: int) -> Array:
+        """The values so many timesteps before, 0 where those are of another episode."""
+        same = jnp.pad(episode[: len(episode) - by], ((by, 0), (0, 0)), constant_values=-1)
+        moved = jnp.pad(values[: len(values) - by], ((by, 0), (0, 0), (0, 0)))
+        return jnp.where((same == episode)[..., None], moved, 0.0)
+
+    rest = sum((earlier(by) for by in range(min(lag, len(values)))), jnp.zeros_like(values))
+    late = earlier(lag) if lag < len(values) else jnp.zeros_like(values)
+    return late + jnp.where(ends[..., None], rest, 0.0)
 
 
 def log_ratio_to_mean(own: Array, everyone: Array) -> Array:

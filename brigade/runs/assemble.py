@@ -81,6 +81,14 @@ def assemble_with(
                 f"num_envs is {config.num_envs}; it must be a multiple of {generator.tables} for "
                 f"{config.generator} with {generator.members} members"
             )
+        compares_returns = (
+            generator.whole_episodes if generator else isinstance(learner, CoPlayLearner)
+        )
+        if compares_returns and config.num_steps < env.horizon:
+            raise ValueError(
+                f"num_steps is {config.num_steps}; this compares returns and needs rollouts of "
+                f"whole episodes, use --num-steps {env.horizon}"
+            )
         tables = tables_for(config.num_envs, table.pairings)
         if generator and generator.policies > 1:
             tables = generator.tables

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,8 +17,10 @@ from brigade.errors import UserError
 from brigade.metrics.record import axes_name
 from brigade.nets import ActorCriticPolicy
 from brigade.nets.policy import actor_of
-from brigade.partners.files import Policies, interface
+from brigade.partners.files import SUFFIX, Policies, interface, load_policies
+from brigade.runs.config import Experiment
 from brigade.runs.loaded import LoadedRun
+from brigade.runs.partner_files import name_by_hash
 
 
 def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) -> Policies:
@@ -53,9 +58,38 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
             if name in settings
         },
         **({"generator": experiment.config.generator} if experiment.generator else {}),
+        **({"trained_with": trained_with(settings["partners"])} if settings["partners"] else {}),
     }
     game = interface(run.parts.benchmark.env)
     return Policies(actors[0][0], params, game, [member for member, _ in members], origin)
+
+
+def config_hash(experiment: Experiment) -> str:
+    """Tells runs with other settings apart, whatever their folders are called."""
+    settings = name_by_hash(experiment.as_dict())[0]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def trained_with(words: Sequence[str]) -> list[dict[str, Any]]:
+    """The members of policy files among partners: what an evaluation must not use again."""
+    found = []
+    for word in words:
+        file, suffix, member = word.partition(SUFFIX)
+        if suffix and Path(file + suffix).is_file():
+            policies = load_policies(file + suffix)
+            chosen = policies.only([member[1:]]) if member else policies
+            found += [provenance(each) for each in chosen.members]
+    return found
+
+
+def provenance(member: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a policy comes from: its run, seed and name, without its stage."""
+    name = str(member["name"]).removesuffix(f"-{member.get('stage')}")
+    return {
+        "run": member.get("config", member.get("run")),
+        "seed": member.get("seed"),
+        "name": name,
+    }
 
 
 def members_of_seed(
@@ -64,7 +98,12 @@ def members_of_seed(
     """The metadata and parameters of each policy of a seed, the `index`-th of the run."""
     generator, several = run.experiment.generator, len(run.parts.seeds) > 1
     score, returns = (by_table(run, name, task)[:, index] for name in ("score", "returns"))
-    metadata = {"run": run.path.name, "seed": seed, "steps": int(run.returns["steps"][-1])}
+    metadata = {
+        "run": run.path.name,
+        "config": config_hash(run.experiment),
+        "seed": seed,
+        "steps": int(run.returns["steps"][-1]),
+    }
     if generator is None or generator.policies == 1:
         name = f"{run.path.name}-seed{seed}" if several else run.path.name
         return [({"name": name, **metadata, **figures(score, returns)}, params)]

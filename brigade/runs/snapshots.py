@@ -64,6 +64,8 @@ def at_stages(run: Path, final: Policies, stages: Sequence[str]) -> Policies:
     found: list[tuple[dict[str, Any], Any]] = []
     for index, member in enumerate(final.members):
         history = [at(policies, str(member["name"])) for policies in earlier]
+        # The last snapshot is the final policy itself.
+        history = [entry for entry in history if entry[0]["steps"] != member["steps"]]
         history.append((dict(member), member_params(final, index)))
         for stage in stages:
             about, params = history[stage_index(history, stage)]
@@ -74,10 +76,17 @@ def at_stages(run: Path, final: Policies, stages: Sequence[str]) -> Policies:
 
 
 def stage_index(history: Sequence[tuple[dict[str, Any], Any]], stage: str) -> int:
-    """Which entry of a member's history is at a stage; the last one is the final policy."""
-    if stage == "mid":
-        return half_skill_checkpoint([float(about["return"]) for about, _ in history])
-    return 0 if stage == "init" else len(history) - 1
+    """Which entry of a member's history is at a stage; the last one is the final policy.
+
+    The untrained policy counts as half-skilled only if there is no other snapshot.
+    """
+    if stage != "mid":
+        return 0 if stage == "init" else len(history) - 1
+    first = 1 if len(history) > 2 else 0
+    if len(history) == 1:
+        return 0
+    returns = [float(about["return"]) for about, _ in history[first:]]
+    return first + half_skill_checkpoint(returns)
 
 
 def at(policies: Policies, name: str) -> tuple[dict[str, Any], Any]:

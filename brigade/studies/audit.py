@@ -13,6 +13,7 @@ import numpy as np
 from brigade.core import Environment
 from brigade.errors import UserError
 from brigade.partners.files import Policies, load_policies
+from brigade.runs.export import provenance
 from brigade.runs.folder import digest
 from brigade.train.collect import reset_all, step_all
 
@@ -23,8 +24,8 @@ SAME_ACTIONS = 0.999  # share of probe states on which policies that are equal a
 def refuse_leakage(env: Environment, task: Any, evaluation: Path, training: Sequence[Path]) -> None:
     """Refuse evaluation partners that are in a training population.
 
-    They are found by the file, by run, seed, steps and name, and by their actions on states of
-    random play: a copy under another name acts the same.
+    They are found by the file, by run, seed and name, and by their actions on states of random
+    play: a copy under another name acts the same.
     """
     partners = load_policies(evaluation)
     probes = probe_views(env, task)
@@ -46,18 +47,34 @@ def refuse_leakage(env: Environment, task: Any, evaluation: Path, training: Sequ
 
 
 def known_twins(partners: Policies, population: Policies) -> list[tuple[str, str]]:
-    """Members of both that come from the same run, seed and step and had the same name."""
-
-    def origin(member: Mapping[str, Any]) -> tuple[Any, ...]:
-        name = str(member["name"]).removesuffix(f"-{member.get('stage')}")
-        return member.get("run"), member.get("seed"), member.get("steps"), name
-
-    found = {origin(member): str(member["name"]) for member in population.members}
+    """Members of both with the same run, seed and name, at whatever stage of training."""
+    found = {identity(provenance(member)): str(member["name"]) for member in population.members}
     return [
-        (str(member["name"]), found[origin(member)])
+        (str(member["name"]), found[identity(provenance(member))])
         for member in partners.members
-        if origin(member) in found and member.get("run") is not None
+        if identity(provenance(member)) in found and member.get("run") is not None
     ]
+
+
+def refuse_trained_with(evaluation: Path, policy: Path) -> None:
+    """Refuse a policy that was trained with an evaluation partner, as its file tells."""
+    partners, ego = load_policies(evaluation), load_policies(policy)
+    met = {identity(each) for each in ego.origin.get("trained_with", [])}
+    for member in ego.members:  # a best response was trained with the policy of its pair
+        own = provenance(member)
+        if "pair" in member:
+            met.add(identity(own | {"name": f"biased-{member['pair']}"}))
+    for member in partners.members:
+        if identity(provenance(member)) in met:
+            raise UserError(
+                f"{policy} was trained with {member['name']}, one of the evaluation partners; "
+                "measure a policy that never met them"
+            )
+
+
+def identity(origin: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A policy's run, seed and name, to compare."""
+    return origin.get("run"), origin.get("seed"), origin.get("name")
 
 
 def acting_twins(

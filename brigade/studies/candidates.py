@@ -18,7 +18,7 @@ MIN_RETURN = 10.0  # candidates that do not reach more never delivered
 class Behaviour:
     """What candidates and their best responses did, in the last evaluation of their run.
 
-    Features are [candidate, 2 x events]: on seat 0, then on seat 1.
+    Features are [candidate, 2 x events]: with the response on seat 0, then on seat 1.
     """
 
     names: tuple[str, ...]

@@ -1,7 +1,8 @@
 """ZSC-Eval: make partners, choose them, train egos, measure zero-shot coordination.
 
 A study is a folder. Every run and every computation in it is done once; a stopped study continues
-where it was, and one whose settings changed refuses to mix results.
+where it was. Runs with other settings are refused; selection and measurement are done again if
+their inputs have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from brigade.benchmarks.zsc_eval import kitchen, num_partners, table_of
 from brigade.core import Benchmark, Cast
 from brigade.envs.overcooked.preferences import candidates as all_candidates
 from brigade.errors import UserError
-from brigade.metrics.zsc_eval import Selection
 from brigade.partners.files import Policies, load_policies
 from brigade.registry import unknown_name
 from brigade.runs.assemble import assemble
@@ -30,7 +30,7 @@ from brigade.runs.export import policies_of
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
 from brigade.runs.run import load
 from brigade.runs.snapshots import at_stages
-from brigade.studies.audit import refuse_leakage
+from brigade.studies.audit import acting_twins, greedy_actions, probe_views, refuse_leakage
 from brigade.studies.candidates import Behaviour, choose, read_behaviour, without
 from brigade.studies.films import save_film
 from brigade.studies.stage import Stage
@@ -69,6 +69,7 @@ class Scale:
     kitchens: int  # generated ones, for CEC
     evaluations: int = 20
     memory: str = "gru"  # of egos that learn with a population
+    fades: bool = False  # shaped rewards fade over a run
     horizon: int = 400
     min_return: float = 10.0  # candidates that do not reach more never delivered
 
@@ -133,6 +134,7 @@ PAPER = Scale(
     episodes=50,
     seeds=5,
     kitchens=4000,
+    fades=True,
 )
 SCALES = {"small": SMALL, "medium": MEDIUM, "paper": PAPER}
 STEPS = ("candidates", "selection", "populations", "egos", "measurement")
@@ -173,6 +175,14 @@ class Study:
 
     # --- runs ---
 
+    def seed_of(self, name: str) -> int:
+        """Every run of a study has its own seed: equal seeds mean equal initial networks."""
+        return self.seed + 1000 * (1 + KNOWN.index(name))
+
+    def fading(self, steps: float) -> dict[str, Any]:
+        """At the paper's scale, shaped rewards fade over a run."""
+        return {"ppo": {"shaping_steps": steps}} if self.scale.fades else {}
+
     def experiment(self, settings: Mapping[str, Any], steps: float, envs: int) -> Experiment:
         """An experiment of the study with so many steps and environments in all."""
         horizon = self.scale.horizon
@@ -202,6 +212,7 @@ class Study:
             "generator_settings": {"members": number, "table": table_of(self.layout)},
             "eval_episodes": scale.feature_episodes,
             "snapshots": scale.evaluations,
+            **self.fading(scale.candidate_steps),
         }
         experiment = self.experiment(settings, scale.candidate_steps * number, scale.envs * number)
         return self.folder / "candidates", experiment
@@ -209,7 +220,11 @@ class Study:
     def population_run(self, name: str) -> tuple[Path, Experiment]:
         """A population for co-play."""
         scale = self.scale
-        settings = {"generator": name, "generator_settings": {"members": scale.members}}
+        settings = {
+            "generator": name,
+            "generator_settings": {"members": scale.members},
+            "seed": self.seed_of(name) + 500,  # other than the egos'
+        }
         tables = registry.get("generators", name)(members=scale.members).tables
         envs = max(scale.envs * scale.members // tables, 1) * tables
         experiment = self.experiment(settings, scale.population_steps * scale.members, envs)
@@ -218,7 +233,7 @@ class Study:
     def ego_run(self, name: str) -> tuple[Path, Experiment]:
         """The egos of an algorithm, one per seed."""
         scale, path = self.scale, self.folder / "egos" / name
-        seeds: dict[str, Any] = {"seeds": scale.seeds}
+        seeds: dict[str, Any] = {"seeds": scale.seeds, "seed": self.seed_of(name)}
         if name == "sp":
             return path, self.experiment(seeds, scale.alone_steps, scale.envs)
         if name == "cec":
@@ -229,14 +244,16 @@ class Study:
         if name == "cole":
             archive = {"archive": scale.archive, "generation": scale.generation}
             settings = seeds | {"generator": name, "generator_settings": archive}
+            settings |= self.fading(scale.cole_steps)
             return path, self.experiment(settings, scale.cole_steps, scale.envs)
         settings = seeds | {
-            "partners": [str(file) for file in self.training_files(name)],
+            "partners": self.training_partners(name),
             "network": {"memory": scale.memory},
             "eval_episodes": 4,
+            **self.fading(scale.ego_steps),
         }
         if name == "mep":
-            settings["partner_sampling"] = "ranked"
+            settings |= {"partner_sampling": "ranked", "rank_exponent": 0.5}
         return path, self.experiment(settings, scale.ego_steps, scale.envs)
 
     def training_files(self, name: str) -> list[Path]:
@@ -247,6 +264,15 @@ class Study:
         if name == "hsp":
             return [mep, self.folder / "selection" / POOL]
         return [self.folder / "populations" / name / "population.safetensors"]
+
+    def training_partners(self, name: str) -> list[str]:
+        """The partners an ego is trained with; HSP's are half biased, half MEP's."""
+        files = [str(file) for file in self.training_files(name)]
+        if name != "hsp":
+            return files
+        mep, pool = files
+        number = len(load_policies(pool).members)
+        return [*(f"{mep}:{member}" for member in load_policies(mep).names[:number]), pool]
 
     def populations(self) -> list[str]:
         """The populations that the algorithms need."""
@@ -328,6 +354,7 @@ class Study:
             settings={
                 "partners": self.num_partners,
                 "biased": self.scale.biased,
+                "min_return": self.scale.min_return,
                 "episodes": self.scale.episodes,
                 "seed": self.seed,
             },
@@ -350,9 +377,16 @@ class Study:
         responses = every.only(kept)
         self.save(folder / PARTNERS, biased)
         self.save(folder / RESPONSES, responses)
-        pool = left_over(behaviour, chosen, self.scale.biased, self.scale.min_return)
+        twins = self.twins(biased, every.only(behaviour.names))
+        rest = without(behaviour, {*chosen.value, *twins})
+        pool = left_over(rest, self.scale.biased, self.scale.min_return)
         if pool:
-            self.save(folder / POOL, at_stages(path, every.only(pool), ("final",)))
+            self.save(folder / POOL, every.only(pool))
+        elif "hsp" in self.algorithms:
+            raise UserError(
+                f"{self.layout}: no candidate is left for HSP's population; choose fewer partners, "
+                "train more candidates or leave out the algorithm hsp"
+            )
         # From the files: in half precision, as everyone else will meet them.
         returns = self.play(load_policies(folder / RESPONSES), folder / PARTNERS)
         best = best_of(returns)
@@ -368,6 +402,13 @@ class Study:
             "episodes": self.scale.episodes,
         }
         write_atomically(folder / "selection.json", json.dumps(found, indent=2).encode())
+
+    def twins(self, partners: Policies, candidates: Policies) -> set[str]:
+        """Candidates that act like an evaluation partner."""
+        benchmark, task = self.game()
+        probes = probe_views(benchmark.env, task)
+        acts = greedy_actions(partners, probes)
+        return {name for _, name in acting_twins(partners, acts, candidates, probes)}
 
     def read_selection(self) -> dict[str, Any]:
         """What was chosen, and how well best responses do with it."""
@@ -401,18 +442,22 @@ class Study:
         return Stage(
             name="measurement",
             folder=self.folder / "measurement",
-            settings={"episodes": self.scale.episodes, "algorithms": list(self.algorithms)},
-            files=[partners, *egos],
+            settings={
+                "episodes": self.scale.episodes,
+                "algorithms": list(self.algorithms),
+                "seed": self.seed,
+            },
+            files=[partners, self.folder / "selection" / "selection.json", *egos],
             work=self.measure,
         )
 
     def measure(self, folder: Path) -> None:
         """Write the returns of all games."""
-        arrays: dict[str, np.ndarray] = {}
+        selection = self.read_selection()
+        arrays = measured_before(folder / PLAYED, selection)  # of other algorithms
         for name in self.algorithms:
             egos = load_policies(self.folder / "egos" / name / "population.safetensors")
             arrays[name] = self.play(egos, self.folder / "selection" / PARTNERS)
-        selection = self.read_selection()
         arrays["best_responses"] = np.asarray(selection["best_responses"])
         arrays["partners"] = np.array(selection["partners"])
         write_atomically(folder / PLAYED, npz_bytes(arrays))
@@ -433,6 +478,17 @@ class Study:
             save_film(benchmark.env, task, ego, partners.only([name]), path, self.seed)
 
 
+def measured_before(path: Path, selection: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The games of an earlier measurement with the same partners and best responses."""
+    if not path.exists():
+        return {}
+    found = read_npz(path)
+    same = found["partners"].tolist() == selection["partners"] and np.array_equal(
+        found["best_responses"], np.asarray(selection["best_responses"])
+    )
+    return found if same else {}
+
+
 def best_of(returns: np.ndarray) -> np.ndarray:
     """Returns [partner, seat] of the best of all responses [response, partner, seat, episode].
 
@@ -445,11 +501,8 @@ def best_of(returns: np.ndarray) -> np.ndarray:
     return np.asarray(np.take_along_axis(means, chosen[None], axis=0)[0])
 
 
-def left_over(
-    behaviour: Behaviour, chosen: Selection, number: int, min_return: float
-) -> Sequence[str]:
+def left_over(rest: Behaviour, number: int, min_return: float) -> Sequence[str]:
     """Candidates to train with: the most different ones among those not chosen."""
-    rest = without(behaviour, set(chosen.value))
     delivering = int((rest.returns > min_return).sum())
     if not delivering:
         return []

@@ -23,7 +23,7 @@ from brigade.populations.hsp import HSP, preferred_reward
 from brigade.populations.lbrdiv import LBRDiv, next_multipliers, pair_weights
 from brigade.populations.mep import population_surprise
 from brigade.populations.tables import returns_by_table
-from brigade.populations.trajedi import log_ratio_to_mean, smoothed
+from brigade.populations.trajedi import log_ratio_to_mean, paid_later, smoothed
 
 KEY = jax.random.key(0)
 GOLDEN = Path(__file__).parents[1] / "golden" / "data"
@@ -153,6 +153,21 @@ def test_smoothing_weighs_actions_by_distance_within_an_episode():
     np.testing.assert_allclose(
         found[:, 0], np.einsum("ij,jk->ik", kernel * same, values[:, 0]), rtol=1e-5
     )
+
+
+def test_values_are_paid_later_but_within_their_episode():
+    """Against a plain loop; nothing is lost."""
+    values = np.random.default_rng(0).normal(size=(9, 2, 1)).astype(np.float32)
+    ends = np.zeros((9, 2), bool)
+    ends[4, 0] = ends[1, 1] = True
+    for lag in (0, 1, 3, 20):
+        wanted = np.zeros_like(values)
+        for game in range(2):
+            for time in range(9):
+                last = next(t for t in range(time, 9) if ends[t, game] or t == 8)
+                wanted[min(time + lag, last), game] += values[time, game]
+        found = paid_later(jnp.asarray(values), jnp.asarray(ends), lag)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_the_ratio_to_the_mean_is_zero_for_equals_and_at_most_log_of_their_number():

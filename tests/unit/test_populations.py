@@ -312,6 +312,21 @@ def test_e3t_meets_a_noisy_copy_of_itself(tmp_path):
     assert (seating.member[~seating.own] == 0).all()  # the noisy copy, never itself
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"generator": "cole"},
+        {"generator": "lbrdiv", "num_envs": 9},
+        {"generator": "comedi", "num_envs": 24},
+        {"partners": ["random", "static"], "partner_sampling": "ranked"},
+    ],
+)
+def test_what_compares_returns_needs_whole_episodes(more):
+    settings = {"benchmark": "overcooked/layout", "num_steps": 100, "num_envs": 8, **more}
+    with pytest.raises(UserError, match="whole episodes, use --num-steps 400"):
+        assemble(from_dict(settings))
+
+
 def test_hard_partners_are_met_more_often_with_ranked_sampling():
     settings = {
         "benchmark": "overcooked/layout",

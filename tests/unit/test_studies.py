@@ -13,9 +13,11 @@ from brigade.commands.evaluate import evaluate
 from brigade.envs.overcooked import EVENTS, MULTI_EVENTS
 from brigade.errors import UserError
 from brigade.partners.files import load_policies
+from brigade.runs.export import trained_with
 from brigade.runs.folder import read_npz
+from brigade.runs.snapshots import stage_index
 from brigade.studies import zsc_eval
-from brigade.studies.audit import known_twins, refuse_leakage
+from brigade.studies.audit import known_twins, refuse_leakage, refuse_trained_with
 from brigade.studies.candidates import read_behaviour
 from brigade.studies.results import PUBLISHED, results_of
 from brigade.studies.stage import Stage
@@ -120,6 +122,60 @@ def test_evaluation_partners_may_not_be_trained_with(study, tmp_path):
     refuse_leakage(benchmark.env, task, partners, [fcp])
 
 
+def test_a_policy_that_was_trained_with_an_evaluation_partner_is_refused(study, tmp_path):
+    """As its file tells: its partners in training, and the pair of a best response."""
+    partners = study.folder / "selection" / "partners.safetensors"
+    responses = study.folder / "selection" / "responses.safetensors"
+    with pytest.raises(UserError, match="was trained with biased-"):
+        refuse_trained_with(partners, responses)
+    ego = load_policies(study.folder / "egos" / "fcp" / "population.safetensors")
+    assert len(ego.origin["trained_with"]) == 6
+    met = tmp_path / "met.safetensors"
+    origin = {**ego.origin, "trained_with": trained_with([str(partners)])}
+    met.write_bytes(replace(ego, origin=origin).as_bytes())
+    with pytest.raises(UserError, match="was trained with biased-"):
+        evaluate("zsc_eval/coordination_ring", str(met), study.folder, episodes=1)
+
+
+def test_runs_of_a_study_start_from_different_networks(study):
+    runs = [study.candidates_run(), study.population_run("fcp")]
+    runs += [study.ego_run(name) for name in ("sp", "fcp")]
+    firsts = [experiment.config.seed for _, experiment in runs]
+    assert len(set(firsts)) == len(firsts)
+
+
+def test_egos_meet_partners_as_in_the_release(study):
+    """MEP's second stage ranks with exponent 0.5; HSP's partners are half MEP's, half biased."""
+    mep = study.folder / "populations" / "mep"
+    mep.mkdir(exist_ok=True)
+    fcp = study.folder / "populations" / "fcp" / "population.safetensors"
+    (mep / "population.safetensors").write_bytes(fcp.read_bytes())
+    _, ranked = study.ego_run("mep")
+    assert (ranked.config.partner_sampling, ranked.config.rank_exponent) == ("ranked", 0.5)
+    _, half = study.ego_run("hsp")
+    assert [word.rpartition("/")[2] for word in half.config.partners] == [
+        "population.safetensors:fcp-1-init",
+        "pool.safetensors",
+    ]
+    paper = replace(study, scale=replace(TINY, fades=True))
+    assert paper.ego_run("mep")[1].learner.ppo.shaping_steps == TINY.ego_steps
+    assert paper.candidates_run()[1].learner.ppo.shaping_steps == TINY.candidate_steps
+
+
+@pytest.mark.parametrize(
+    ("returns", "stage", "place"),
+    [
+        ([0, 0, 0, 80], "mid", 1),  # all as far from 40: not the untrained one
+        ([0, 10, 45, 80], "mid", 2),
+        ([0, 80], "mid", 0),  # there is no other
+        ([0, 10, 45, 80], "init", 0),
+        ([0, 10, 45, 80], "final", 3),
+    ],
+)
+def test_half_skill_is_nearest_to_half_of_the_final_return(returns, stage, place):
+    assert stage_index([({"return": value}, None) for value in returns], stage) == place
+
+
 def test_features_are_those_of_the_best_response_on_each_seat():
     """Events count 100 x table + 10 x player + kind / 100, so that numbers say whose they are."""
     events = (
@@ -198,7 +254,8 @@ def test_the_ten_kitchens_have_their_recipes_tables_and_numbers():
         multi = layout.endswith("_multi")
         assert benchmark.env.recipes == ("multi" if multi else "single")
         assert benchmark.env.action_masks
-        assert num_partners(layout) == (15 if multi else 10)
+        many = multi or layout in ("asymmetric_advantages", "asymmetric_coordination")
+        assert num_partners(layout) == (15 if many else 10)
         members = benchmark.generators["hsp"]["generator_settings"]["members"]
         assert members == {"multi": 72, "default": 52}.get(table_of(layout), members)
     assert set(PUBLISHED) < set(KITCHENS)
@@ -231,7 +288,7 @@ def test_a_policy_is_measured_with_the_partners_of_a_study(study, tmp_path):
     ego = study.folder / "egos" / "sp" / "population.safetensors"
     found = evaluate("zsc_eval/coordination_ring", str(ego), study.folder, episodes=1)
     assert found.returns.shape == (2, 2, 2, 1)
-    assert found.policies == ("sp-seed0", "sp-seed1")
+    assert found.policies == ("sp-seed1000", "sp-seed1001")
     partners = study.folder / "selection" / "partners.safetensors"
     with pytest.raises(UserError, match="is the file of evaluation partners"):
         evaluate("zsc_eval/coordination_ring", str(partners), study.folder, episodes=1)
