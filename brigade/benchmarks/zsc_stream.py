@@ -35,7 +35,7 @@ class StreamSettings:
     """Layouts in training order (default: all that have ready-made partners)."""
     partners: tuple[str, ...] = ()
     """Policy files with the partners, one per kitchen (default: the ready-made ones)."""
-    per_kitchen: int = 2
+    per_kitchen: int = 3
     """Partners per kitchen: the first of its file."""
     horizon: int = 400
     """Length of an episode in steps."""

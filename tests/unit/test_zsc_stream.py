@@ -38,7 +38,8 @@ def save_partners(folder, layout, number=2):
 def settings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("partners")
     kitchens = ("coordination_ring", "counter_circuit")
-    return StreamSettings(kitchens, tuple(save_partners(folder, name) for name in kitchens))
+    files = tuple(save_partners(folder, name) for name in kitchens)
+    return StreamSettings(kitchens, files, per_kitchen=2)
 
 
 def test_every_task_is_a_kitchen_with_one_of_its_partners(settings):
@@ -92,7 +93,12 @@ def test_a_partner_sees_its_own_kitchen_in_a_larger_one():
 def test_a_stream_is_put_together_with_every_shape_checked(settings):
     tree = {
         "benchmark": "zsc_eval/stream",
-        "env": {"kitchens": settings.kitchens, "partners": settings.partners, "horizon": 8},
+        "env": {
+            "kitchens": settings.kitchens,
+            "partners": settings.partners,
+            "per_kitchen": 2,
+            "horizon": 8,
+        },
         "tasks": 3,
         "num_envs": 4,
         "num_steps": 8,
