@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from brigade.envs.overcooked.rules import EVENTS
+from brigade.envs.overcooked.events import EVENTS
 from brigade.metrics.coordination import IDLE, USEFUL, delivery_share, idle_share, role_collapse
 
 

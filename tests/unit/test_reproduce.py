@@ -25,6 +25,7 @@ from brigade.reproduce.jobs import Job, last_step, run_jobs
 from brigade.reproduce.meal import LEVELLED, METHODS, TARGETS, find_target
 from brigade.reproduce.table import Cell, save
 from brigade.reproduce.target import Figure, Row, Target
+from brigade.runs import ensure
 from brigade.runs.config import from_dict
 from brigade.runs.folder import RunFolderError
 
@@ -109,8 +110,8 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
     def fail(*_, **__):
         raise AssertionError("run again")
 
-    monkeypatch.setattr(command, "run", fail)
-    monkeypatch.setattr(command, "resume", fail)
+    monkeypatch.setattr(ensure, "run", fail)
+    monkeypatch.setattr(ensure, "resume", fail)
     for kept in (tmp_path / "out").rglob("checkpoints"):  # folders that travel come without
         shutil.rmtree(kept)
     again = command.reproduce("test/table", None, "small", tmp_path / "out", [], quiet=True)
@@ -122,13 +123,13 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
 def test_runs_of_an_older_brigade_count_and_strange_code_is_not_run(tmp_path):
     experiment = from_dict({"benchmark": "meal/partners", "preset": "laptop"})
     config = experiment.as_dict()
-    assert command.has_settings(config, experiment)
+    assert ensure.has_settings(config, experiment)
     del config["env"]["reward"]  # a setting it did not have yet
-    assert command.has_settings(config, experiment)
-    assert not command.has_settings(config | {"seeds": 7}, experiment)
+    assert ensure.has_settings(config, experiment)
+    assert not ensure.has_settings(config | {"seeds": 7}, experiment)
     strange = tmp_path / "strange.py"
     strange.write_text("raise SystemExit('ran')")
-    assert not command.has_settings(config | {"method": f"{strange}:Method"}, experiment)
+    assert not ensure.has_settings(config | {"method": f"{strange}:Method"}, experiment)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_the_programs_never_call_the_host(parts):
     _, trainer, evaluator, tasks, state = parts
     keys = jnp.stack([jax.random.key(0)])
     step = _step.lower(trainer, state, tasks, jnp.int32(0), ()).as_text()
-    play = evaluate.lower(evaluator, state.learner.params, state.memory, tasks, keys).as_text()
+    play = evaluate.lower(trainer, evaluator, state.learner, state.memory, tasks, keys).as_text()
     for text in (step, play):
         assert "while" in text
         for word in ("callback", "outfeed", "infeed", "host_execute"):
