@@ -43,7 +43,9 @@ SMALLER = {  # by a word of the command
     "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT}",
     "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 48 --num-steps 24",
     "jaxnav/20": "--seeds 1 --steps-per-task 200 --num-steps 100",
-    "zsc_eval/coordination_ring": f"--tasks 1 --seeds 1 --steps-per-task 80 {SHORT}",
+    "zsc_eval/coordination_ring": (
+        f"--tasks 1 --seeds 1 --steps-per-task 80 {SHORT} --ppo.minibatches 2"
+    ),
     "zsc_eval/stream": f"--seeds 1 --steps-per-task 80 {SHORT}",
 }
 MOST_MAPS = 30_000  # half of what Linux allows a process
