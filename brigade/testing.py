@@ -37,7 +37,7 @@ from brigade.core import (
 )
 from brigade.partners import Stay
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
-from brigade.train.trainer import stack_sequences
+from brigade.train.trainer import allocated, stack_sequences
 
 
 def check_environment(env: Environment, sequence: TaskSequence) -> None:
@@ -131,57 +131,67 @@ def check_policy(policy: Policy, view: View, num_actions: int) -> None:
 
     `view` is of one timestep, leaves [seats, ...].
     """
-    params = policy.init(jax.random.key(0))
-    batched = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, 2, *x.shape)), view)
+    params = jax.jit(policy.init)(jax.random.key(0))
+    batched = jax.tree.map(lambda x: np.broadcast_to(np.asarray(x), (3, 2, *x.shape)), view)
     for each in (view, batched):
         carry = policy.initial_carry(each.active.shape)
         action, after, _ = jax.jit(policy.act)(params, carry, each, jax.random.key(1))
         _expect(action.shape == each.active.shape, "there is one action per seat")
         _expect(action.dtype == jnp.int32, "actions are int32")
-        _expect(bool(((action >= 0) & (action < num_actions)).all()), "actions are in range")
+        played = np.asarray(action)
+        _expect(((played >= 0) & (played < num_actions)).all(), "actions are in range")
         _expect_same_form(carry, after, "the recurrent state keeps its structure")
 
-    def greedy(seed: int) -> Any:
-        key = jax.random.key(seed)
+    @jax.jit
+    def greedy(params: Any, view: View, key: Any) -> Any:
         carry = policy.initial_carry(view.active.shape)
         return policy.act(params, carry, view, key, greedy=True)[0]
 
     if not getattr(policy, "always_samples", False):
-        _expect_equal(greedy(1), greedy(2), "greedy actions do not depend on the key")
+        first, second = (greedy(params, view, jax.random.key(seed)) for seed in (1, 2))
+        _expect_equal(first, second, "greedy actions do not depend on the key")
 
 
 def check_avail(policy: Policy, view: View, num_actions: int) -> None:
     """If only one action is available, it is taken."""
-    params, carry = policy.init(jax.random.key(0)), policy.initial_carry(view.active.shape)
+    params, carry = jax.jit(policy.init)(jax.random.key(0)), policy.initial_carry(view.active.shape)
+    act = jax.jit(policy.act)
     for only in range(num_actions):
-        avail = jnp.broadcast_to(jnp.arange(num_actions) == only, view.avail.shape)
-        action, _, _ = policy.act(params, carry, view.replace(avail=avail), jax.random.key(only))
-        _expect(bool((action == only).all()), f"action {only} is taken if it alone is available")
+        avail = np.broadcast_to(np.arange(num_actions) == only, view.avail.shape)
+        action, _, _ = act(params, carry, view.replace(avail=avail), jax.random.key(only))
+        taken = (np.asarray(action) == only).all()
+        _expect(taken, f"action {only} is taken if it alone is available")
 
 
 def check_learner(learner: Learner, source: Source, task: Any) -> None:
     """Minibatches of a rollout have finite losses, and gradient steps change the parameters."""
     key = jax.random.key(0)
-    state = learner.init(key)
-    _, traj = jax.jit(source.next)(source.start(key, task), Acting(state.params), task, key)
+    state = jax.jit(learner.init)(key)
+    start = jax.jit(source.start)(key, task)
+    _, traj = jax.jit(source.next)(start, Acting(state.params), task, key)
+    state = allocated(learner, state, traj)
     prepared, data, indices = jax.jit(learner.prepare)(state, traj, key)
     _expect_same_form(state, prepared, "prepare keeps the structure of the learner's state")
-    batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
-    loss_of = jax.jit(jax.value_and_grad(learner.loss, has_aux=True))
-    (loss, metrics), grads = loss_of(state.params, prepared, batch, key)
-    _expect(loss.shape == () and bool(jnp.isfinite(loss)), "the loss is a finite scalar")
-    _expect(all(m.shape == () for m in metrics.values()), "metrics are scalars")
+
+    @jax.jit
+    def learn(prepared: Any, data: Any, indices: Any, key: Any) -> Any:
+        index = jax.tree.map(lambda x: x[0], indices)
+        batch, params = learner.take(data, index), prepared.params
+        loss_of = jax.value_and_grad(learner.loss, has_aux=True)
+        (loss, metrics), grads = loss_of(params, prepared, batch, key)
+        after = learner.after_update(learner.apply_gradients(prepared, grads), index, metrics)
+        logits = learner.outputs(params, batch).logits
+        return loss, metrics, grads, after, logits, learner.begin_task(after)
+
+    loss, metrics, grads, stepped, logits, next_task = learn(prepared, data, indices, key)
+    _expect(loss.shape == () and _finite(loss), "the loss is a finite scalar")
     _expect(
-        all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grads)), "gradients are finite"
+        all(m.ndim <= 1 for m in metrics.values()), "metrics are scalars or one number per sample"
     )
-    stepped = learner.after_update(
-        learner.apply_gradients(prepared, grads), jax.tree.map(lambda x: x[0], indices), metrics
-    )
+    _expect(_finite(grads), "gradients are finite")
     _expect_same_form(state, stepped, "a gradient step keeps the structure of the learner's state")
     _expect(_differs(state.params, stepped.params), "a gradient step changes the parameters")
-    logits = learner.outputs(state.params, batch).logits
-    _expect(bool(jnp.isfinite(logits).all()), "outputs are finite")
-    next_task = learner.begin_task(stepped)
+    _expect(_finite(logits), "outputs are finite")
     _expect_same_form(state, next_task, "begin_task keeps the structure of the learner's state")
     _expect(int(next_task.updates) == 0, "begin_task sets `updates` to 0")
 
@@ -202,9 +212,7 @@ def check_method(
             for phase, _ in method.phases:
                 before = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
                 state, metrics = trainer.step(state, rounds, task)
-                _expect(
-                    all(bool(jnp.isfinite(m).all()) for m in metrics.values()), "metrics are finite"
-                )
+                _expect(_finite(metrics), "metrics are finite")
                 state = trainer.end_phase(state, rounds, task, phase)
                 _expect_same_form(before, state, "hooks keep the structure of the training state")
         return state
@@ -214,8 +222,8 @@ def check_method(
     memory, params = (jax.tree.map(lambda x: x[0], t) for t in (first.memory, first.learner.params))
     acting = method.acting_params(memory, params, jnp.int32(0))
     _expect_same_form(params, acting, "acting_params keeps the structure of the parameters")
-    score = evaluator(params, memory, Round(sequence.tasks), jax.random.key(0)).score
-    _expect(bool(jnp.isfinite(score).all()), "scores are finite")
+    score = jax.jit(evaluator)(params, memory, Round(sequence.tasks), jax.random.key(0)).score
+    _expect(_finite(score), "scores are finite")
 
 
 def check_generator(generator: Any, learner: Any, env: Environment, traj: Trajectory) -> None:
@@ -232,7 +240,8 @@ def check_generator(generator: Any, learner: Any, env: Environment, traj: Trajec
     state = generator.init(key)
     evaluated, called = generator.evaluation(seats)
     _expect(len(called) == len(evaluated.own), "every table of an evaluation has a name")
-    for seating in (generator.seat(state, generator.tables, seats, key), evaluated):
+    seat = jax.jit(lambda state, key: generator.seat(state, generator.tables, seats, key))
+    for seating in (seat(state, key), evaluated):
         own = np.asarray(seating.member)[np.asarray(seating.own)]
         counts = np.bincount(own, minlength=generator.policies)
         _expect(
@@ -249,19 +258,23 @@ def check_generator(generator: Any, learner: Any, env: Environment, traj: Trajec
             (ids >= 0).all() and (ids < max(generator.critic_ids, 1)).all(),
             "partner ids are in range",
         )
-    initial = learner.init(key)
-    paid = generator.pay(state, learner.base, initial.params, traj)
+    initial = jax.jit(learner.init)(key)
+
+    @jax.jit
+    def learn(state: Any, initial: Any, traj: Trajectory, key: Any) -> Any:
+        paid = generator.pay(state, learner.base, initial.params, traj)
+        after = generator.after(state, initial.params, traj, key)
+        prepared, data, indices = learner.prepare(initial, traj, key)
+        batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+        grads = jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(initial.params)
+        return paid, after, prepared, grads
+
+    paid, after, prepared, grads = learn(state, initial, traj, key)
     _expect_same_form(traj, paid, "pay keeps the structure of the rollout")
-    _expect(bool(jnp.isfinite(paid.reward).all()), "rewards are finite")
-    after = generator.after(state, initial.params, traj, key)
+    _expect(_finite(paid.reward), "rewards are finite")
     _expect_same_form(state, after, "after keeps the structure of the generator's state")
-    prepared, data, indices = learner.prepare(initial, traj, key)
     _expect_same_form(initial, prepared, "prepare keeps the structure of the learner's state")
-    batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
-    grads = jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(initial.params)
-    _expect(
-        all(bool(jnp.isfinite(g).all()) for g in jax.tree.leaves(grads)), "gradients are finite"
-    )
+    _expect(_finite(grads), "gradients are finite")
 
 
 def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
@@ -272,18 +285,25 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
     """
     env = Apart()
     learner = build(env, 1)
-    state, key, task = learner.init(jax.random.key(0)), jax.random.key(1), ApartTask(jnp.int32(0))
+    state = jax.jit(learner.init)(jax.random.key(0))
+    key, task = jax.random.key(1), ApartTask(jnp.int32(0))
     seating = Seating(jnp.zeros((2, 2), jnp.int32), jnp.array([[True, False], [False, True]]))
 
     def gradient(partner: Policy, params: Any) -> Any:
         source = DeviceSource(
             env, Players(learner.policy, (Group(partner),), own_seats=1), 4, env.horizon, 2
         )
-        acting = Acting(state.params, (params,), seating)
-        _, traj = source.next(source.start(key, task), acting, task, key)
-        prepared, data, indices = learner.prepare(state, traj, key)
-        batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
-        return jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(state.params), traj
+
+        @jax.jit
+        def play_and_learn(state: Any, params: Any) -> Any:
+            acting = Acting(state.params, (params,), seating)
+            _, traj = source.next(source.start(key, task), acting, task, key)
+            state = allocated(learner, state, traj)
+            prepared, data, indices = learner.prepare(state, traj, key)
+            batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+            return jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(state.params), traj
+
+        return play_and_learn(state, params)
 
     policy = learner.policy
     other = jax.tree.map(lambda x: x[None], policy.init(jax.random.key(2)))
@@ -292,9 +312,9 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
         played.action.shape[:3] == (env.horizon, 4, 1),
         "a rollout holds the learner's own seats only",
     )
-    _expect(_differs(alone, jax.tree.map(jnp.zeros_like, alone)), "there is a gradient")
+    _expect(_differs(alone, jax.tree.map(np.zeros_like, alone)), "there is a gradient")
     pairs = zip(jax.tree.leaves(alone), jax.tree.leaves(with_other), strict=True)
-    same = all(bool(jnp.allclose(x, y, atol=1e-6)) for x, y in pairs)
+    same = all(np.allclose(x, y, atol=1e-6) for x, y in pairs)
     _expect(same, "partners' actions contribute no gradient")
 
 
@@ -351,7 +371,11 @@ def _first_available(view: View) -> Any:
 
 def _differs(a: Any, b: Any) -> bool:
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return any(bool((x != y).any()) for x, y in pairs)
+    return any((np.asarray(x) != np.asarray(y)).any() for x, y in pairs)
+
+
+def _finite(tree: Any) -> bool:
+    return all(np.isfinite(np.asarray(leaf, np.float32)).all() for leaf in jax.tree.leaves(tree))
 
 
 def is_hashable(part: Any) -> bool:

@@ -19,17 +19,27 @@ os.environ["XLA_FLAGS"] = " ".join([*FAST_TO_COMPILE, os.environ.get("XLA_FLAGS"
 CACHE = Path(os.environ.get("BRIGADE_TEST_CACHE", Path(__file__).parents[1] / ".cache"))
 os.environ["XDG_CACHE_HOME"] = str(CACHE)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE / "brigade" / "jax")
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
+# Small programs too: most are single operations, which many modules need.
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+MOST_MAPS = 25_000  # Linux allows 65,530; one module adds up to 15,000
 
 
 @pytest.fixture(scope="module", autouse=True)
 def let_go_of_programs():
-    """XLA crashes when a process holds some thousands of compiled programs; each is a file of maps
-    in memory, whose number is limited. Every module starts with none."""
+    """XLA crashes when a process holds too many compiled programs: each takes several memory maps,
+    whose number is limited. Far from the limit they are kept, since the next modules use them."""
     yield
-    jax.clear_caches()
+    if memory_maps() > MOST_MAPS:
+        jax.clear_caches()
+
+
+def memory_maps() -> int:
+    """How many memory maps this process has; more than allowed where that is not known."""
+    maps = Path("/proc/self/maps")
+    return len(maps.read_bytes().splitlines()) if maps.exists() else MOST_MAPS + 1
 
 
 def pytest_collection_modifyitems(items):

@@ -15,8 +15,8 @@ from brigade.benchmarks.zsc_eval import LAPTOP, PAPER, SINGLE
 from brigade.core import Benchmark, Cast, Group, TaskSequence
 from brigade.core.checks import at_least
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
-from brigade.partners.cropped import Cropped
 from brigade.partners.files import SUFFIX, Policies, check_fits, load_policies
+from brigade.partners.wrappers import Cropped
 from brigade.registry import unknown_name
 
 READY_MADE = Path(str(files("brigade.partners.zsc_eval")))

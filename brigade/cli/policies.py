@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 from brigade.cli.flags import add_cache, add_run, add_trust, count, prepare_jax, verb_parser
@@ -87,6 +89,17 @@ def export(words: list[str]) -> int:
 
 def crossplay(words: list[str]) -> int:
     """`brigade crossplay A B C`."""
+    options, settings = crossplay_parser().parse_known_args(words)
+    folder = options.out or Path(f"crossplay-{datetime.now():%Y%m%d-%H%M%S}")
+    if folder.exists():
+        raise UserError(f"{folder} exists already; choose another --out")
+    prepare_jax(options.cache)
+    print_crossplay(options, settings, folder)
+    return 0
+
+
+def crossplay_parser() -> argparse.ArgumentParser:
+    """The flags of `brigade crossplay`; those it does not know are the environment's."""
     parser = verb_parser(
         "crossplay",
         "Play every policy with every other, in both seat orders. Settings of the environment "
@@ -116,13 +129,11 @@ def crossplay(words: list[str]) -> int:
     parser.add_argument("--out", type=Path, help="folder to create (default: crossplay-...)")
     add_trust(parser)
     add_cache(parser)
-    options, settings = parser.parse_known_args(words)
-    from datetime import datetime
+    return parser
 
-    folder = options.out or Path(f"crossplay-{datetime.now():%Y%m%d-%H%M%S}")
-    if folder.exists():
-        raise UserError(f"{folder} exists already; choose another --out")
-    prepare_jax(options.cache)
+
+def print_crossplay(options: argparse.Namespace, settings: list[str], folder: Path) -> None:
+    """Play all pairs, print the matrix and write its files; nothing is left if it fails."""
     from rich.console import Console
 
     from brigade.commands.crossplay import crossplay as play_all
@@ -147,7 +158,6 @@ def crossplay(words: list[str]) -> int:
     print_matrix(Console(), matrix)
     for path in paths:
         print(path)
-    return 0
 
 
 def evaluate(words: list[str]) -> int:

@@ -8,14 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from brigade.errors import UserError
 from brigade.runs.folder import read_npz, write_atomically
 from brigade.studies.results import Result, results_of
-from brigade.studies.zsc_eval import ALGORITHMS, SCALES, STEPS, Study
+from brigade.studies.zsc_eval import ALGORITHMS, LAST_STEP, SCALES, Study
 
 SMALL_NOTE = (
     "Small scale: few candidates, partners and steps. It shows how the table is produced and says "
@@ -32,13 +30,14 @@ def run_study(
     words: Sequence[str],
     quiet: bool,
     as_released: bool = False,
-    until: str = STEPS[-1],
+    until: str = LAST_STEP,
 ) -> Path:
     """Do what is left of a study, print its table and write its report.
 
     Returns the report, or the folder of the study if it ends at an earlier step.
     """
     from brigade.report.zsc_eval import write_study_report
+    from brigade.report.zsc_table import print_results
 
     folder = out or Path("reproductions") / f"zsc-eval-{layout}-{scale}".replace("_", "-")
     chosen = SCALES[scale]
@@ -51,7 +50,7 @@ def run_study(
     except ValueError as error:
         raise UserError(str(error)) from error
     study.run(quiet, until=until)
-    if until != STEPS[-1]:
+    if until != LAST_STEP:
         return folder
     results = results_of(read_npz(study.played), layout, as_released)
     print_results(Console(width=None if Console().is_terminal else 120), layout, results)
@@ -59,42 +58,6 @@ def run_study(
         print(SMALL_NOTE)
     write_atomically(folder / "table.json", json.dumps(as_rows(results), indent=2).encode())
     return write_study_report(folder, layout, results)
-
-
-def print_results(console: Console, layout: str, results: Sequence[Result]) -> None:
-    """Print the table of algorithms."""
-    table = Table(
-        title=f"Best-response proximity in {layout} (published: populations of 24)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    headings = ("algorithm", "BR-Prox", "95 % interval", "rank", "expert", "moderate", "return")
-    for number, heading in enumerate((*headings, "published")):
-        table.add_column(heading, justify="left" if number == 0 else "right")
-    for result in results:
-        table.add_row(*texts(result))
-    console.print(table)
-
-
-def texts(result: Result) -> list[str]:
-    """The cells of a row."""
-    low, high = result.table.interval
-    return [
-        result.title,
-        number(result.table.value),
-        "-" if np.isnan(low) else f"{low:.2f} to {high:.2f}",
-        f"{result.rank:g}",
-        number(result.expert),
-        number(result.moderate),
-        f"{result.mean_return:.0f}",
-        "-" if result.published is None else number(result.published),
-    ]
-
-
-def number(value: float) -> str:
-    """Two decimals, or a dash for nan."""
-    return "-" if np.isnan(value) else f"{value:.2f}"
 
 
 def as_rows(results: Sequence[Result]) -> list[dict[str, object]]:

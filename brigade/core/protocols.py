@@ -173,7 +173,9 @@ class Learner(Protocol):
     [members, ...]; `seat(state, pairing, tables, seats, key) -> Seating`, to choose the next
     seating instead of sampling it by the task's weights; `cast(state, cast) -> cast`, to supply the
     partners' parameters, such as snapshots of itself; `after_rollout(state, traj, key) ->
-    LearnerState`, called after all gradient steps on a rollout.
+    LearnerState`, called after all gradient steps on a rollout; `allocate(state, traj) ->
+    LearnerState`, to reserve memory for rollouts such as `traj`, once before training;
+    `evaluates_greedily = True` if evaluations always take greedy actions.
     """
 
     @property
@@ -208,9 +210,11 @@ class Learner(Protocol):
 
     def loss(
         self, params: Params, state: LearnerState, batch: Batch, key: Key
-    ) -> tuple[Array, Metrics]: ...
+    ) -> tuple[Array, Metrics]:
+        """A scalar and metrics, scalars or one number per sample (which `after_update` may use)."""
+        ...
 
-    def rehearse(self, params: Params, batch: Batch) -> tuple[Array, Metrics]:
+    def rehearse(self, params: Params, state: LearnerState, batch: Batch) -> tuple[Array, Metrics]:
         """The loss on replayed samples of earlier tasks; `loss` may only suit fresh samples."""
         ...
 

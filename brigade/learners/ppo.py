@@ -116,6 +116,14 @@ class PPOConfig:
         return self.entropy_milestones or even
 
 
+def dtype_of(precision: Precision) -> Any:
+    """The type that a precision means on this machine."""
+    low = precision == "bfloat16"
+    if precision == "auto":
+        low = jax.default_backend() != "cpu"
+    return jnp.bfloat16 if low else jnp.float32
+
+
 def check_schedule(schedule: tuple[float, ...], milestones: tuple[float, ...]) -> None:
     """Require weights of at least 0, with a milestone from 0 to 1 for each, in rising order."""
     for weight in schedule:
@@ -169,10 +177,7 @@ class NetworkConfig:
     @property
     def dtype(self) -> Any:
         """The type that `precision` means on this machine."""
-        low = self.precision == "bfloat16"
-        if self.precision == "auto":
-            low = jax.default_backend() != "cpu"
-        return jnp.bfloat16 if low else jnp.float32
+        return dtype_of(self.precision)
 
     def build(
         self, env: Environment, num_tasks: int, central: bool = False, critic_ids: int = 0
@@ -455,7 +460,7 @@ class PPO:
             "approx_kl": approx_kl,
         }
 
-    def rehearse(self, params: Any, batch: Samples) -> tuple[Array, Metrics]:
+    def rehearse(self, params: Any, state: LearnerState, batch: Samples) -> tuple[Array, Metrics]:
         """Behaviour cloning of the stored actions, plus the value loss.
 
         The surrogate is no use here. It improves on an old policy that no longer exists, and it has

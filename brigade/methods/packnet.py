@@ -120,9 +120,9 @@ def trainable(mem: Packed, owner: Array) -> Array:
 
 
 def number_of_tasks(learner: Learner) -> int:
-    """The number of tasks, from the learner's network."""
+    """The number of tasks, from the learner or its network."""
     network = getattr(getattr(learner, "policy", None), "network", None)
-    number: int | None = getattr(network, "num_tasks", None)
+    number: int | None = getattr(learner, "num_tasks", getattr(network, "num_tasks", None))
     if number is None:
         raise ValueError(
             "PackNet cannot tell how many tasks this learner has; give keep, the share of the free "

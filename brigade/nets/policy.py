@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ from brigade.core import Array, Everyone, Key, Outputs, View
 from brigade.nets.actor_critic import ActorCritic, Joint, initial_carries
 from brigade.nets.distributions import Categorical, Distribution, Gaussian
 from brigade.nets.inputs import ChangingInputs
+from brigade.nets.plain import network_from, plain_settings
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class ActorCriticPolicy:
     network: ActorCritic
     obs_shape: tuple[int, ...]
     task: int | None = None  # acts as on this task, ignoring the view's task id
+
+    kind: ClassVar[str] = "actor_critic"  # its registered name in policy files
 
     @property
     def sees_everyone(self) -> bool:
@@ -88,6 +90,20 @@ class ActorCriticPolicy:
         if greedy:
             return self.distribution.mode(outputs)
         return self.distribution.sample(key, outputs)
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values from which `make_policy` rebuilds the policy."""
+        return {
+            "network": plain_settings(self.network),
+            "obs_shape": list(self.obs_shape),
+            "task": self.task,
+        }
+
+    def actor(self, params: Any, task: int | None) -> tuple[ActorCriticPolicy, Any]:
+        """The policy and its parameters without the critic, acting as on `task`."""
+        network = self.network.clone(critic=False, central_seats=0, critic_ids=0)
+        acting = {name: part for name, part in params.items() if not name.startswith("critic_")}
+        return type(self)(network, self.obs_shape, task), acting
 
 
 @dataclass(frozen=True)
@@ -169,43 +185,10 @@ def joint_view(view: View, seats: int, obs_dims: int) -> Joint | None:
 
 
 def make_policy(settings: Mapping[str, Any]) -> ActorCriticPolicy:
-    """The policy that `settings_of` describes; bfloat16 becomes float32 on a CPU."""
-    network, task = dict(settings["network"]), settings["task"]
-    dtype = network.pop("dtype")
-    for field in dataclasses.fields(ActorCritic):
-        kind = list if field.name == "hidden" else type(field.default)
-        known = field.name in network and field.default is not dataclasses.MISSING
-        if known and type(network[field.name]) is not kind:
-            raise ValueError(
-                f"{field.name} is {network[field.name]!r}; it must be a {kind.__name__}"
-            )
-    if task is not None and (type(task) is not int or not 0 <= task < network["num_tasks"]):
-        raise ValueError(f"task is {task!r}; it must be from 0 to {network['num_tasks'] - 1}")
-    if dtype not in ("float32", "bfloat16"):
-        raise ValueError(f"dtype is {dtype!r}; use float32 or bfloat16")
-    low = dtype == "bfloat16" and jax.default_backend() != "cpu"
-    network["hidden"] = tuple(network["hidden"])
+    """The policy that its `settings` describe."""
+    network, task = network_from(ActorCritic, settings["network"]), settings["task"]
+    if task is not None and (type(task) is not int or not 0 <= task < network.num_tasks):
+        raise ValueError(f"task is {task!r}; it must be from 0 to {network.num_tasks - 1}")
     shape = tuple(int(n) for n in settings["obs_shape"])
-    made = ActorCritic(**network, dtype=jnp.bfloat16 if low else jnp.float32)
-    recurrent = made.memory != "none"
-    return (RecurrentPolicy if recurrent else ActorCriticPolicy)(made, shape, task)
-
-
-def settings_of(policy: ActorCriticPolicy) -> dict[str, Any]:
-    """Plain values from which `make_policy` rebuilds the policy."""
-    network = {
-        field.name: getattr(policy.network, field.name)
-        for field in dataclasses.fields(policy.network)
-        if field.name not in ("parent", "name")
-    }
-    network |= {"dtype": jnp.dtype(policy.network.dtype).name, "hidden": list(network["hidden"])}
-    return {"network": network, "obs_shape": list(policy.obs_shape), "task": policy.task}
-
-
-def actor_of(
-    policy: ActorCriticPolicy, params: Any, task: int | None
-) -> tuple[ActorCriticPolicy, Any]:
-    """The policy and its parameters without the critic, acting as on `task`."""
-    network = policy.network.clone(critic=False, central_seats=0, critic_ids=0)
-    acting = {name: part for name, part in params.items() if not name.startswith("critic_")}
-    return type(policy)(network, policy.obs_shape, task), acting
+    recurrent = network.memory != "none"
+    return (RecurrentPolicy if recurrent else ActorCriticPolicy)(network, shape, task)

@@ -23,13 +23,11 @@ from safetensors.numpy import save
 from brigade import registry
 from brigade.core import Cast, Environment, Group, Policy
 from brigade.errors import UserError
-from brigade.nets.policy import settings_of
 
 FORMAT = 1
 SUFFIX = ".safetensors"
 REMEDY = "make one with 'brigade export RUN --out FILE'"
 MAX_NAME_LENGTH = 100  # characters
-KIND = "actor_critic"  # the registered name of the policies that learners train
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +65,8 @@ class Policies:
         """The content of a policy file, in half precision if asked for."""
         metadata = {
             "format": FORMAT,
-            "policy": KIND,
-            "settings": settings_of(self.policy),  # type: ignore[arg-type]
+            "policy": self.policy.kind,  # type: ignore[attr-defined]
+            "settings": self.policy.settings(),  # type: ignore[attr-defined]
             "game": dict(self.game),
             "members": [dict(member) for member in self.members],
             "origin": dict(self.origin),
@@ -132,7 +130,8 @@ def load_policies(path: str | Path) -> Policies:
 def check_settings(settings: Mapping[str, Any], game: Mapping[str, Any]) -> None:
     """Check that the policy matches the environment that the file names."""
     network = settings["network"]
-    made_for = (network["num_actions"], list(settings["obs_shape"]), network["continuous"])
+    continuous = network.get("continuous", False)
+    made_for = (network["num_actions"], list(settings["obs_shape"]), continuous)
     if made_for != (game["actions"], game["observation"], game["continuous"]):
         raise ValueError("its policy does not match the environment it names")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Key, Policy, View
+from brigade.core import Array, Environment, Key, View
 from brigade.nets.distributions import FORBIDDEN
 
 
@@ -69,31 +69,3 @@ class Random(Scripted):
             return jax.random.uniform(key, view.avail.shape, minval=-1.0), carry, {}
         logits = jnp.where(view.avail, 0.0, FORBIDDEN)
         return jax.random.categorical(key, logits).astype(jnp.int32), carry, {}
-
-
-@dataclass(frozen=True)
-class Noisy:
-    """Another policy that takes a random available action with probability `epsilon`."""
-
-    policy: Policy
-    epsilon: float
-
-    always_samples: ClassVar[bool] = True
-
-    def init(self, key: Key) -> Any:
-        """The policy's parameters."""
-        return self.policy.init(key)
-
-    def initial_carry(self, batch: tuple[int, ...]) -> Any:
-        """The policy's recurrent state."""
-        return self.policy.initial_carry(batch)
-
-    def act(
-        self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
-    ) -> tuple[Array, Any, dict[str, Array]]:
-        """One action per seat."""
-        policy_key, random_key, choice_key = jax.random.split(key, 3)
-        action, carry, extras = self.policy.act(params, carry, view, policy_key, greedy)
-        at_random, _, _ = Random().act((), (), view, random_key)
-        is_random = jax.random.bernoulli(choice_key, self.epsilon, action.shape)
-        return jnp.where(is_random, at_random, action), carry, extras

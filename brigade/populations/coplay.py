@@ -112,9 +112,9 @@ class CoPlayLearner:
         """The loss of the base."""
         return self.base.loss(params, state, batch, key)
 
-    def rehearse(self, params: Any, batch: Any) -> tuple[Array, Metrics]:
+    def rehearse(self, params: Any, state: LearnerState, batch: Any) -> tuple[Array, Metrics]:
         """The loss on replayed samples."""
-        return self.base.rehearse(params, batch)
+        return self.base.rehearse(params, state, batch)
 
     def outputs(self, params: Any, batch: Any) -> Outputs:
         """Logits and values."""

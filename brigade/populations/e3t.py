@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from brigade.core import Array, Cast, Key, Trajectory
 from brigade.core.checks import within
 from brigade.nets import ActorCriticPolicy
-from brigade.partners.scripted import Noisy
+from brigade.partners.wrappers import Noisy
 from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
 
 COPY = "noisy copy"

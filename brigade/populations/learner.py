@@ -144,9 +144,9 @@ class PopulationLearner:
         shared = self.generator.loss(state.aux, self.base, params, batch, shared_key)
         return losses.sum() + shared, jax.tree.map(jnp.mean, metrics)
 
-    def rehearse(self, params: Any, batch: Any) -> tuple[Array, Metrics]:
+    def rehearse(self, params: Any, state: LearnerState, batch: Any) -> tuple[Array, Metrics]:
         """The sum of the policies' losses on replayed samples."""
-        losses, metrics = over_members(self.base.rehearse)(params, batch)
+        losses, metrics = over_members(self.base.rehearse)(params, self._each(state), batch)
         return losses.sum(), jax.tree.map(jnp.mean, metrics)
 
     def outputs(self, params: Any, batch: Any) -> Outputs:

@@ -211,10 +211,10 @@ def _draw(label: str, paint: Callable[[Axes], None], xlabel: str, ylabel: str) -
         axes.set(xlabel=xlabel, ylabel=ylabel)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return _inline(buffer.getvalue(), label)
+    return inline_svg(buffer.getvalue(), label)
 
 
-def _inline(svg: str, label: str) -> str:
+def inline_svg(svg: str, label: str) -> str:
     """Remove what only a standalone file needs: header, metadata, namespaces, ids."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)

@@ -19,6 +19,7 @@ from brigade.metrics.result import Floats
 from brigade.report import page, zsc_plots
 from brigade.report.numbers import safe
 from brigade.report.tables import count
+from brigade.report.zsc_table import cells, interval, number
 from brigade.runs.folder import read_npz, write_atomically
 from brigade.studies.candidates import MIN_RETURN, Behaviour
 from brigade.studies.results import PUBLISHED_BEST_RESPONSES, TITLES, Result
@@ -210,11 +211,11 @@ def _cards(study: StudyData) -> str:
     half = int(study.half_skilled.sum())
     kinds = f"{len(study.partners) - half} final, {half} half-skilled"
     kept = len(study.selection["kept"])
-    between = f", {_interval(best)}" if _interval(best) else ""
+    between = f", {interval(best)}" if interval(best) else ""
     seeds = " or ".join(map(str, sorted(set(study.seeds))))
     episodes = study.played[best.name].shape[-1]
     cards = [
-        ("Highest BR-Prox", _number(best.table.value), "", f"{best.title}{between}"),
+        ("Highest BR-Prox", number(best.table.value), "", f"{best.title}{between}"),
         ("Candidates", str(len(study.behaviour.names)), "", f"of which {kept} deliver"),
         ("Partners", str(len(study.partners)), "", kinds),
         ("Algorithms", str(len(study.results)), "", f"seeds of each: {seeds}"),
@@ -236,32 +237,10 @@ def _proximity(study: StudyData) -> str:
     return page.section(
         "Best-response proximity",
         page.tag("p", MEANING),
-        page.table(HEADINGS[:columns], (_cells(r)[:columns] for r in study.results), names=1),
+        page.table(HEADINGS[:columns], (cells(r)[:columns] for r in study.results), names=1),
         _soft(" ".join(filter(None, notes))),
         _plots(zsc_plots.proximity_plots(study.results)),
     )
-
-
-def _cells(result: Result) -> list[str]:
-    return [
-        result.title,
-        _number(result.table.value),
-        _interval(result) or "-",
-        "-" if np.isnan(result.rank) else f"{result.rank:g}",
-        _number(result.expert),
-        _number(result.moderate),
-        f"{result.mean_return:.0f}",
-        "-" if result.published is None else _number(result.published),
-    ]
-
-
-def _interval(result: Result) -> str:
-    low, high = result.table.interval
-    return "" if np.isnan(low) else f"{low:.2f} to {high:.2f}"
-
-
-def _number(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.2f}"
 
 
 def _by_partner(study: StudyData) -> str:

@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 
 from brigade.metrics.result import Floats
 from brigade.metrics.zsc_eval import DiversityBySize, diversity_by_size
-from brigade.report.curves import RC, _inline
+from brigade.report.curves import RC, inline_svg
 from brigade.report.style import INK, LINE, series
 from brigade.studies.candidates import Behaviour
 from brigade.studies.results import Result
@@ -286,4 +286,4 @@ def _draw(label: str, paint: Callable[[Axes], None], inches: tuple[float, float]
             legend.set_frame_on(False)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return _inline(buffer.getvalue(), label)
+    return inline_svg(buffer.getvalue(), label)

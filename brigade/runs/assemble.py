@@ -95,8 +95,9 @@ def assemble_with(
         source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
     except ValueError as error:
         raise UserError(str(error)) from error
+    greedy = config.greedy or bool(getattr(learner, "evaluates_greedily", False))
     evaluator = Evaluator(
-        env, players, method, config.eval_episodes, config.greedy, config.eval_consecutive
+        env, players, method, config.eval_episodes, greedy, config.eval_consecutive
     )
     trainer = Trainer(source, learner, method)
     parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, table)

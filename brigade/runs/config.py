@@ -211,6 +211,8 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(config.get("env"), Mapping) and isinstance(config.get("benchmark"), str):
         settings = load_benchmark(config["benchmark"]).settings
         config["env"] = {**getattr(settings, "earlier", {}), **config["env"]}
+    if "q" in config:
+        return config  # the rest is about PPO
     memory = dict(config.get("network", {})).get("memory", "none")
     ppo = dict(config.get("ppo", {}))
     if memory != "none" and "sequence_length" not in ppo and "num_steps" in config:
@@ -318,10 +320,24 @@ def _defaults(
         "seats": benchmark.seats,
         "generator": chosen["generator"],
     }
-    tree = merged(paper, benchmark.presets.get(chosen["preset"], {}))
+    preset = for_learner(chosen["learner"], benchmark.presets.get(chosen["preset"], {}))
+    tree = merged(paper, preset)
     if generator is not None:
         tree = merged(tree, population_defaults(tree, generator))
     return merged(tree, benchmark.generators.get(chosen["generator"], {}))
+
+
+def for_learner(learner: str, preset: Mapping[str, Any]) -> dict[str, Any]:
+    """The preset without settings that this learner does not have, such as PPO's for Q-learning."""
+    kind = registry.get("learners", learner)
+    if not is_frozen_dataclass(kind):
+        return dict(preset)  # refused later, in words
+    settings, kept = kind(), dict(preset)
+    for name, part in preset.items():
+        if name in ("ppo", "network", "q"):
+            known = vars(getattr(settings, name, None)) if hasattr(settings, name) else {}
+            kept[name] = {key: value for key, value in part.items() if key in known}
+    return kept
 
 
 def population_defaults(tree: Mapping[str, Any], generator: Any) -> dict[str, Any]:

@@ -15,8 +15,6 @@ import numpy as np
 from brigade import __version__
 from brigade.errors import UserError
 from brigade.metrics.record import axes_name
-from brigade.nets import ActorCriticPolicy
-from brigade.nets.policy import actor_of
 from brigade.partners.files import SUFFIX, Policies, interface, load_policies
 from brigade.runs.config import Experiment
 from brigade.runs.loaded import LoadedRun
@@ -33,7 +31,7 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
     if not 0 <= task < len(names):
         raise UserError(f"the run has {len(names)} tasks; there is no task {task + 1}")
     policy = run.parts.trainer.source.players.learner  # type: ignore[attr-defined]
-    if not isinstance(policy, ActorCriticPolicy):
+    if not hasattr(policy, "actor"):
         raise UserError(
             f"{experiment.config.learner} has its own kind of policy, which a file cannot hold"
         )
@@ -44,7 +42,7 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
         for index, seed in enumerate(run.parts.seeds)
         for member, params in members_of_seed(run, index, seed, acting[index], task, helpers)
     ]
-    actors = [actor_of(policy, params, task_id) for _, params in members]
+    actors = [policy.actor(params, task_id) for _, params in members]
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in actors])
     settings = experiment.as_dict()
     origin: dict[str, Any] = {

@@ -137,8 +137,9 @@ PAPER = Scale(
     fades=True,
 )
 SCALES = {"small": SMALL, "medium": MEDIUM, "paper": PAPER}
-STEPS = ("candidates", "selection", "populations", "egos", "measurement")
+LAST_STEP = "measurement"
 Say = Callable[[str], None]
+Step = tuple[str, Callable[[bool, Say], None]]  # its name, and a function of (quiet, tell)
 
 
 @dataclass(frozen=True)
@@ -281,39 +282,51 @@ class Study:
 
     # --- all of it ---
 
-    def run(self, quiet: bool = False, say: Say = print, until: str = STEPS[-1]) -> None:
+    def run(self, quiet: bool = False, say: Say = print, until: str = LAST_STEP) -> None:
         """Do the steps that are not done yet, up to and including `until`."""
         self.check()
         tell = (lambda text: None) if quiet else say
-        for step in STEPS[: STEPS.index(until) + 1]:
-            getattr(self, f"do_{step}")(quiet, tell)
+        steps = self.steps()
+        last = [name for name, _ in steps].index(until)
+        for _, do in steps[: last + 1]:
+            do(quiet, tell)
 
-    def do_candidates(self, quiet: bool, tell: Say) -> None:
+    def steps(self) -> tuple[Step, ...]:
+        """All steps, in the order in which they are done."""
+        return (
+            ("candidates", self.train_candidates),
+            ("selection", self.choose_partners),
+            ("populations", self.train_populations),
+            ("egos", self.train_egos),
+            (LAST_STEP, self.play_all),
+        )
+
+    def train_candidates(self, quiet: bool, tell: Say) -> None:
         """Train the candidates and their best responses."""
         tell(f"candidates: {self.num_candidates} biased policies and their best responses")
         self.ensure_run(*self.candidates_run(), quiet)
 
-    def do_selection(self, quiet: bool, tell: Say) -> None:
+    def choose_partners(self, quiet: bool, tell: Say) -> None:
         """Choose the evaluation partners."""
         self.selection_stage().ensure()
         found = self.read_selection()
         chosen, kept, dropped = (len(found[name]) for name in ("chosen", "kept", "dropped"))
         tell(f"selection: {chosen} of {kept} candidates that deliver; {dropped} dropped")
 
-    def do_populations(self, quiet: bool, tell: Say) -> None:
+    def train_populations(self, quiet: bool, tell: Say) -> None:
         """Train the populations that egos learn with."""
         for name in self.populations():
             tell(f"population: {name}")
             self.ensure_run(*self.population_run(name), quiet)
 
-    def do_egos(self, quiet: bool, tell: Say) -> None:
+    def train_egos(self, quiet: bool, tell: Say) -> None:
         """Train the egos, with partners that were checked."""
         for name in self.algorithms:
             tell(f"ego: {name}")
             self.audit(name)
             self.ensure_run(*self.ego_run(name), quiet)
 
-    def do_measurement(self, quiet: bool, tell: Say) -> None:
+    def play_all(self, quiet: bool, tell: Say) -> None:
         """Play all egos with all evaluation partners."""
         tell("measurement")
         self.measurement_stage().ensure()

@@ -242,6 +242,12 @@ def pick(tree: Any, index: Array | int) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
+def allocated(learner: Learner, state: LearnerState, traj: Trajectory) -> LearnerState:
+    """The state with memory for rollouts such as `traj`, for learners with a replay buffer."""
+    allocate = getattr(learner, "allocate", None)
+    return state if allocate is None else allocate(state, traj)
+
+
 def example_batch(trainer: Trainer, state: LearnerState, traj: Trajectory, key: Key) -> Any:
     """One minibatch of a rollout, in the form that methods get."""
     _, data, indices = trainer.learner.prepare(state, traj, key)
@@ -288,6 +294,7 @@ def _init(trainer: Trainer, key: Key, rounds: Round, cast: Any) -> TrainState:
     source = trainer.source.start(start_key, first.task)
     acting = acting_with(trainer, learner, cast, first.pairing, play_key)
     _, traj = trainer.source.next(source, acting, first.task, play_key)
+    learner = allocated(trainer.learner, learner, traj)
     batch = example_batch(trainer, learner, traj, batch_key)
     memory = trainer.method.start(trainer.learner, learner.params, batch)
     return TrainState(learner, memory, source, key)

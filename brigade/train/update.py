@@ -67,8 +67,11 @@ def gradient_step(
     def objective(params: Any) -> tuple[Array, Metrics]:
         return method.loss(mem, base, params, learner, loss_key)
 
+    def rehearse(params: Any, replayed: Any) -> tuple[Array, Metrics]:
+        return learner.rehearse(params, state, replayed)
+
     grads, metrics = jax.grad(objective, has_aux=True)(state.params)
-    grads = method.edit_grads(mem, grads, state.params, learner.rehearse, grad_key)
+    grads = method.edit_grads(mem, grads, state.params, rehearse, grad_key)
     stepped = learner.apply_gradients(state, grads)
     mem, params = method.after_update(mem, state.params, stepped.params, grads)
     return stepped.replace(params=params), mem, metrics

@@ -3,7 +3,15 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from support.parts import NUM_ENVS, NUM_STEPS, example, example_for, make_learner, make_trainer
+from support.parts import (
+    NUM_ENVS,
+    NUM_STEPS,
+    example,
+    example_for,
+    make_learner,
+    make_trainer,
+    small_settings,
+)
 
 import brigade
 from brigade.core import Acting, Benchmark, Environment
@@ -26,9 +34,7 @@ def test_environments_keep_their_promises(name):
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_learners_keep_their_promises(name):
     env, sequence = example_for(name)
-    learner = brigade.get("learners", name)().build(
-        env, num_tasks=len(sequence), updates_per_task=4
-    )
+    learner = small_settings(name).build(env, num_tasks=len(sequence), updates_per_task=4)
     source = DeviceSource(env, Players(learner.policy), NUM_ENVS, NUM_STEPS)
     check_learner(learner, source, sequence[0])
 
@@ -36,9 +42,7 @@ def test_learners_keep_their_promises(name):
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_policies_of_learners_keep_their_promises(name):
     env, sequence = example_for(name)
-    learner = brigade.get("learners", name)().build(
-        env, num_tasks=len(sequence), updates_per_task=4
-    )
+    learner = small_settings(name).build(env, num_tasks=len(sequence), updates_per_task=4)
     view = env.reset(jax.random.key(0), sequence[0])[1].view
     check_policy(learner.policy, view, env.num_actions)
     check_avail(learner.policy, view, env.num_actions)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from brigade.metrics import zsc_eval
+from brigade.metrics import subsets, zsc_eval
 
 CASES = json.loads((Path(__file__).parent / "data" / "zsc_selection.json").read_text())
 
@@ -48,8 +48,8 @@ def test_every_subset_has_its_recorded_determinant(case: dict[str, Any]) -> None
     size = case["inputs"]["k"]
     recorded = {tuple(entry["subset"]): entry["det"] for entry in case["determinants"]}
     assert set(recorded) == set(combinations(selection.kept, size))
-    subsets = np.array([[selection.kept.index(i) for i in subset] for subset in recorded])
-    found = np.exp(zsc_eval._log_determinants(selection.similarity, subsets))
+    rows = np.array([[selection.kept.index(i) for i in subset] for subset in recorded])
+    found = np.exp(subsets._log_determinants(selection.similarity, rows))
     np.testing.assert_allclose(found, list(recorded.values()), rtol=1e-9)
 
 
@@ -58,7 +58,7 @@ def test_every_subset_has_its_recorded_determinant(case: dict[str, Any]) -> None
 def test_search_and_sampling_find_the_recorded_partners_too(
     case: dict[str, Any], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zsc_eval, "_EXACT_LIMIT", 0)
+    monkeypatch.setattr(subsets, "_EXACT_LIMIT", 0)
     found = zsc_eval.select_partners(**inputs_of(case), method=method, samples=2000)
     assert list(found) == case["expected"]
 

@@ -1,12 +1,20 @@
 """Small parts that many tests share, so that they compile once."""
 
+import brigade
 from brigade.core import ContinualMethod
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
+from brigade.learners.r2d2 import IQL, QConfig, QNetworkConfig
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
 
 NUM_ENVS, NUM_STEPS, EPISODES = 4, 20, 3
+
+# Q-learning with a small buffer.
+SMALL_Q = {
+    "q": {"buffer_size": 64, "warm_up": 4, "batch_size": 4, "gradient_steps": 2},
+    "network": {"hidden": [8], "memory_size": 8},
+}
 
 
 def example():
@@ -22,6 +30,15 @@ def example_for(learner):
     grids = [LAYOUTS[name] for name in ("cramped_room", "coordination_ring")]
     names = ["cramped room", "coordination ring"]
     return env, sequence_from_grids(grids, names, steps=1, num_agents=1, height=5, width=5)
+
+
+def small_settings(learner):
+    """The settings of a learner by its name: its defaults, with a small buffer if it has one."""
+    kind = brigade.get("learners", learner)
+    if not issubclass(kind, IQL):
+        return kind()
+    network = QNetworkConfig(hidden=(8,), memory_size=8)
+    return kind(QConfig(**SMALL_Q["q"]), network)
 
 
 def make_learner(env, num_tasks=3, **settings):

@@ -13,7 +13,8 @@ import brigade
 from brigade.core import Seating, Trajectory, View
 from brigade.envs.overcooked import EVENTS, MULTI_EVENTS, preferences
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
-from brigade.partners.scripted import Noisy, Stay
+from brigade.partners.scripted import Stay
+from brigade.partners.wrappers import Noisy
 from brigade.populations import PopulationLearner
 from brigade.populations.cole import COLE
 from brigade.populations.comedi import CoMeDi, Mixture, most_compatible

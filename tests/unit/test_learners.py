@@ -39,11 +39,10 @@ def roll(env, sequence, learner, steps=NUM_STEPS, rollouts=1):
     ("kind", "network"),
     [
         (MAPPO, {}),
-        (IPPO, {"memory": "gru"}),
         (MAPPO, {"memory": "gru"}),
         (IPPO, {"memory": "lstm", "shared_trunk": True}),
     ],
-    ids=["mappo", "gru", "mappo-gru", "shared-lstm"],
+    ids=["mappo", "mappo-gru", "shared-lstm"],
 )
 def test_learners_keep_their_promises(kind, network):
     env, sequence, learner = build(kind, **network)

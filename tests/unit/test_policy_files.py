@@ -18,7 +18,6 @@ from brigade.cli import main
 from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
 from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig
-from brigade.nets.policy import actor_of, settings_of
 from brigade.partners.cast import cast_of
 from brigade.partners.files import Policies, check_fits, interface, load_policies
 from brigade.runs.run import load as load_run
@@ -50,7 +49,7 @@ def policies(kind=IPPO, members=2, env=None, task=0, **network):
     settings = kind(PPOConfig(), NetworkConfig(hidden=(8,), memory_size=4, **network))
     policy = settings.build(env, num_tasks=3, updates_per_task=1).policy
     whole = [strong(policy.init(jax.random.key(n))) for n in range(members)]
-    made = [actor_of(policy, params, task) for params in whole]
+    made = [policy.actor(params, task) for params in whole]
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in made])
     names = [{"name": f"one-{n}", "score": 0.5} for n in range(members)]
     origin = {"benchmark": "overcooked/layout", "env": {"layout": "cramped_room"}}
@@ -183,7 +182,7 @@ def test_damaged_files_are_refused_in_one_line(change, arrays, message, tmp_path
 def test_settings_that_do_not_fit_are_refused_in_one_line(where, value, message, tmp_path):
     made = policies()[0]
     path = write(tmp_path / "p.safetensors", made)
-    settings = settings_of(made.policy)
+    settings = made.policy.settings()
     inside = settings if where == "task" else settings["network"]
     inside[where] = value
     changed(path, {"settings": settings})

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -85,18 +86,24 @@ def test_a_member_learns_as_it_would_alone(memory):
     """The same rollout, cut out for each member, through the one update: the same parameters."""
     learner, base = learner_for(SelfPlay(members=3), memory)
     state, traj = played(learner)
-    together, _, _ = update(learner, FineTuning(), state, (), traj, KEY)
-    each = learner.split(base.per_seat(traj))
+    together, _, _ = jax.jit(partial(update, learner, FineTuning()))(state, (), traj, KEY)
+    each = jax.jit(lambda traj: learner.split(base.per_seat(traj)))(traj)
+    prepare = jax.jit(base.prepare)
+
+    @jax.jit
+    def gradient_step(own, data, row):
+        batch = base.take(data, row)
+        grads = jax.grad(lambda params: base.loss(params, own, batch, KEY)[0])(own.params)
+        return base.apply_gradients(own, grads)
+
     prepare_key, _, _ = jax.random.split(KEY, 3)
     prepare_keys = jax.random.split(prepare_key, 3)
     for member in range(3):
         alone = jax.tree.map(lambda x, m=member: x[m], each)
         own = jax.tree.map(lambda x, m=member: x[m], learner._each(state))
-        own, data, index = base.prepare(own, alone, prepare_keys[member])
+        own, data, index = prepare(own, alone, prepare_keys[member])
         for row in index:  # plainly, one gradient step after another
-            batch = base.take(data, row)
-            grads = jax.grad(lambda p, b=batch, o=own: base.loss(p, o, b, KEY)[0])(own.params)
-            own = base.apply_gradients(own, grads)
+            own = gradient_step(own, data, row)
         for a, b in zip(jax.tree.leaves(own.params), jax.tree.leaves(together.params), strict=True):
             np.testing.assert_allclose(a, b[member], atol=2e-6)
 

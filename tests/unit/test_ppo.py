@@ -218,7 +218,7 @@ def test_rehearsal_clones_what_was_done_and_its_value(rollout):
     chosen = np.take_along_axis(logits, np.asarray(batch.action)[:, None], axis=1)[:, 0]
     unlikely = (np.log(np.exp(logits).sum(1)) - chosen)[1:].mean()
     error = 0.5 * np.square(np.asarray(out.value) - np.asarray(batch.target)).mean()
-    loss, _ = learner.rehearse(state.params, batch)
+    loss, _ = learner.rehearse(state.params, state, batch)
     np.testing.assert_allclose(loss, unlikely + learner.config.value_coef * error, rtol=1e-5)
 
     # An action that has become unlikely still pulls; in PPO's own loss its ratio is 0.
@@ -229,7 +229,7 @@ def test_rehearsal_clones_what_was_done_and_its_value(rollout):
     heads = [
         jax.grad(lambda p, of=of: of(p)[0])(state.params)["actor_head"]["kernel"]
         for of in (
-            lambda p: raw.rehearse(p, far),
+            lambda p: raw.rehearse(p, state, far),
             lambda p: raw.loss(p, state, far, jax.random.key(1)),
         )
     ]

@@ -350,11 +350,9 @@ def test_another_partner_of_the_same_shape_compiles_nothing(tmp_path):
 
     parts = assemble(from_dict(SMALL))
     policy = make_learner(parts.benchmark.env, 1).policy
-    from brigade.nets.policy import actor_of
-
     counts = []
     for number in range(2):
-        made, params = actor_of(policy, policy.init(jax.random.key(number)), 0)
+        made, params = policy.actor(policy.init(jax.random.key(number)), 0)
         params = jax.tree.map(lambda x: jnp.stack([x, 2 * x]), params)
         members = [{"name": f"{number}-{n}"} for n in range(2)]
         policies = Policies(made, params, interface(parts.benchmark.env), members)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from brigade.metrics import zsc_eval
+from brigade.metrics import subsets, zsc_eval
 from brigade.metrics.result import Floats
 from brigade.metrics.zsc_eval import select_partners
 
@@ -31,7 +31,7 @@ def no_numpy_warnings() -> Iterator[None]:
 @pytest.fixture
 def never_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search as if there were too many subsets to compare them all."""
-    monkeypatch.setattr(zsc_eval, "_EXACT_LIMIT", 0)
+    monkeypatch.setattr(subsets, "_EXACT_LIMIT", 0)
 
 
 def random_features(seed: int, number: int, columns: int) -> Floats:
@@ -106,7 +106,7 @@ def test_events_name_the_features_of_both_seats() -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 4, 9])
 def test_few_subsets_are_all_compared(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(zsc_eval, "_improve")  # no search
+    monkeypatch.delattr(subsets, "_improve")  # no search
     features = random_features(k, 9, 12)
     selection = select(features, k)
     assert selection.value == best_subset(features, k)
@@ -125,7 +125,7 @@ def test_the_search_finds_the_best_subset_without_comparing_all(
 
 def test_determinants_in_batches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     features = random_features(0, 9, 12)
-    monkeypatch.setattr(zsc_eval, "_BATCH_NUMBERS", 9 * 5)  # 5 subsets of 3 at once, of 84
+    monkeypatch.setattr(subsets, "_BATCH_NUMBERS", 9 * 5)  # 5 subsets of 3 at once, of 84
     assert select(features, 3).value == best_subset(features, 3)
 
 
@@ -172,7 +172,7 @@ def test_the_search_copes_with_too_few_independent_features() -> None:
 def test_swap_factors_are_ratios_of_determinants() -> None:
     similarity = gram(random_features(1, 7, 9))
     subset = np.array([5, 0, 2])
-    factors = zsc_eval._swap_factors(similarity, subset)
+    factors = subsets._swap_factors(similarity, subset)
     before = np.linalg.det(similarity[np.ix_(subset, subset)])
     for member, joining in np.ndindex(3, 7):
         swapped = subset.copy()
@@ -184,7 +184,7 @@ def test_swap_factors_are_ratios_of_determinants() -> None:
 def test_after_the_exchange_search_no_swap_raises_the_determinant() -> None:
     similarity = gram(random_features(2, 10, 12))
     start = np.array([0, 1, 2, 3])
-    found = set(zsc_eval._improve(similarity, start).tolist())
+    found = set(subsets._improve(similarity, start).tolist())
     determinants = all_determinants(similarity, 4)
     neighbours = [subset for subset in determinants if len(found & set(subset)) == 3]
     assert len(neighbours) == 24
@@ -200,7 +200,7 @@ def test_the_greedy_start_adds_the_best_candidate_each_time() -> None:
         rest = [index for index in range(8) if index not in chosen]
         gains = [np.linalg.det(similarity[np.ix_([*chosen, i], [*chosen, i])]) for i in rest]
         chosen.append(rest[int(np.argmax(gains))])
-    assert zsc_eval._greedy(similarity, 4).tolist() == chosen
+    assert subsets._greedy(similarity, 4).tolist() == chosen
 
 
 # --- k-DPP --------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_the_greedy_start_adds_the_best_candidate_each_time() -> None:
 def test_the_k_dpp_samples_subsets_by_their_determinant(columns: int) -> None:
     similarity = gram(random_features(5, 6, columns))
     draws = 20_000
-    samples = zsc_eval._k_dpp_samples(similarity, 3, draws, np.random.default_rng(0))
+    samples = subsets._k_dpp_samples(similarity, 3, draws, np.random.default_rng(0))
     counts = Counter(tuple(row) for row in samples.tolist())
     determinants = all_determinants(similarity, 3)
     assert set(counts) <= set(determinants)  # ascending, without repetition
@@ -226,21 +226,21 @@ def test_the_k_dpp_samples_subsets_by_their_determinant(columns: int) -> None:
 @pytest.mark.parametrize("factor", [2.0**600, 2.0**-600])
 def test_the_k_dpp_takes_very_large_and_very_small_similarities(factor: float) -> None:
     similarity = gram(random_features(6, 8, 10))  # the determinants leave the range of floats
-    plain = zsc_eval._k_dpp_samples(similarity, 4, 50, np.random.default_rng(1))
-    scaled = zsc_eval._k_dpp_samples(similarity * factor, 4, 50, np.random.default_rng(1))
+    plain = subsets._k_dpp_samples(similarity, 4, 50, np.random.default_rng(1))
+    scaled = subsets._k_dpp_samples(similarity * factor, 4, 50, np.random.default_rng(1))
     np.testing.assert_array_equal(scaled, plain)
 
 
 def test_elementary_symmetric_polynomials_by_hand() -> None:
     # Of 1, 2, 3: e_1 = 6, e_2 = 2 + 3 + 6 = 11, e_3 = 6. Of 1, 2: 3, 2 and 0.
-    table = np.exp(zsc_eval._log_elementary_polynomials(np.log([1.0, 2.0, 3.0]), 3))
+    table = np.exp(subsets._log_elementary_polynomials(np.log([1.0, 2.0, 3.0]), 3))
     assert table[3] == pytest.approx([0, 1, 6, 11, 6])
     assert table[2] == pytest.approx([0, 1, 3, 2, 0])
 
 
 def test_eigenvectors_are_sampled_by_the_product_of_their_values() -> None:
     values = [0.5, 1.0, 2.0, 4.0]
-    chosen = zsc_eval._eigenvector_samples(np.log(values), 2, 20_000, np.random.default_rng(2))
+    chosen = subsets._eigenvector_samples(np.log(values), 2, 20_000, np.random.default_rng(2))
     counts = Counter(tuple(row) for row in chosen.tolist())
     products = {pair: prod(values[i] for i in pair) for pair in combinations(range(4), 2)}
     for pair, product in products.items():
@@ -248,9 +248,9 @@ def test_eigenvectors_are_sampled_by_the_product_of_their_values() -> None:
 
 
 def test_more_samples_than_fit_one_batch_are_all_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zsc_eval, "_BATCH_DRAWS", 4)
+    monkeypatch.setattr(subsets, "_BATCH_DRAWS", 4)
     similarity = gram(random_features(7, 6, 8))
-    samples = zsc_eval._k_dpp_samples(similarity, 2, 10, np.random.default_rng(3))
+    samples = subsets._k_dpp_samples(similarity, 2, 10, np.random.default_rng(3))
     assert samples.shape == (10, 2)
 
 

@@ -10,9 +10,8 @@ import pytest
 from brigade.benchmarks.zsc_stream import StreamSettings, stream
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.learners import IPPO, NetworkConfig
-from brigade.nets.policy import actor_of
-from brigade.partners.cropped import Cropped
 from brigade.partners.files import Policies, interface
+from brigade.partners.wrappers import Cropped
 from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict
 
@@ -24,9 +23,7 @@ def save_partners(folder, layout, number=2):
     grid = LAYOUTS[layout]
     env = Overcooked(2, len(grid), len(grid[0]))
     learner = IPPO(network=NetworkConfig(hidden=(4,))).build(env, num_tasks=1, updates_per_task=1)
-    every = [
-        actor_of(learner.policy, learner.policy.init(jax.random.key(n)), 0) for n in range(number)
-    ]
+    every = [learner.policy.actor(learner.policy.init(jax.random.key(n)), 0) for n in range(number)]
     params = jax.tree.map(lambda *x: jnp.stack(x), *[params for _, params in every])
     members = [{"name": f"p{n}"} for n in range(number)]
     path = folder / f"{layout}.safetensors"

@@ -1,0 +1,72 @@
+"""Policies that wrap another one and have its parameters and recurrent state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from brigade.core import Array, Key, Policy, View
+from brigade.partners.scripted import Random
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """All of a policy but its actions; a subclass adds `act`."""
+
+    policy: Policy
+
+    @property
+    def always_samples(self) -> bool:
+        """Whether there are no greedy actions."""
+        return bool(getattr(self.policy, "always_samples", False))
+
+    def init(self, key: Key) -> Any:
+        """The policy's parameters."""
+        return self.policy.init(key)
+
+    def initial_carry(self, batch: tuple[int, ...]) -> Any:
+        """The policy's recurrent state."""
+        return self.policy.initial_carry(batch)
+
+
+@dataclass(frozen=True)
+class Noisy(Wrapper):
+    """Takes a random available action with probability `epsilon`."""
+
+    epsilon: float
+
+    @property
+    def always_samples(self) -> bool:
+        """True: without its random actions it would be another partner."""
+        return True
+
+    def act(
+        self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
+    ) -> tuple[Array, Any, dict[str, Array]]:
+        """One action per seat."""
+        policy_key, random_key, choice_key = jax.random.split(key, 3)
+        action, carry, extras = self.policy.act(params, carry, view, policy_key, greedy)
+        at_random, _, _ = Random().act((), (), view, random_key)
+        is_random = jax.random.bernoulli(choice_key, self.epsilon, action.shape)
+        return jnp.where(is_random, at_random, action), carry, extras
+
+
+@dataclass(frozen=True)
+class Cropped(Wrapper):
+    """Sees only the upper left part of an observation, the size the policy was trained with.
+
+    Kitchens are padded with counters on the right and below, so this is the kitchen itself.
+    """
+
+    height: int
+    width: int
+
+    def act(
+        self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
+    ) -> tuple[Array, Any, dict[str, Array]]:
+        """One action per seat."""
+        obs = view.obs[..., : self.height, : self.width, :]
+        return self.policy.act(params, carry, view.replace(obs=obs), key, greedy)
