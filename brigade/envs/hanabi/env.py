@@ -1,0 +1,193 @@
+"""Hanabi as an environment: its rules behind Brigade's protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
+from brigade.envs.hanabi import rules
+from brigade.envs.hanabi.observe import observations, own_hand, part_sizes
+from brigade.envs.hanabi.rules import State, Task
+from brigade.envs.hanabi.variant import (
+    DISCARD,
+    HINT_COLOR,
+    HINT_RANK,
+    LARGE_HAND,
+    PLAY,
+    SMALL_HAND,
+    Variant,
+)
+
+EVENTS = ("play", "misplay", "discard", "hint_color", "hint_rank")
+
+
+@dataclass(frozen=True)
+class Hanabi(Environment):
+    """Hanabi for two to five players; the task says with how many tokens a game starts."""
+
+    players: int = 2
+    colors: int = 5
+    ranks: int = 5
+    hand_size: int | None = None  # None: 5 cards for up to three players, 4 for more
+    hint_tokens: int = 8
+    life_tokens: int = 3
+    lost_game: Literal["zero", "fireworks"] = "zero"  # the score of a game without lives
+    encoding: Literal["canonical", "beliefs"] = "canonical"  # of what hints told; see `observe`
+
+    events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
+
+    def __post_init__(self) -> None:
+        if self.lost_game not in ("zero", "fireworks"):
+            raise ValueError(f"lost_game is {self.lost_game!r}; use 'zero' or 'fireworks'")
+        if self.encoding not in ("canonical", "beliefs"):
+            raise ValueError(f"encoding is {self.encoding!r}; use 'canonical' or 'beliefs'")
+        _ = self.variant  # checks the numbers
+
+    @cached_property
+    def variant(self) -> Variant:
+        """The numbers of this game."""
+        usual = LARGE_HAND if self.players <= 3 else SMALL_HAND
+        return Variant(
+            self.players,
+            self.colors,
+            self.ranks,
+            usual if self.hand_size is None else self.hand_size,
+            self.hint_tokens,
+            self.life_tokens,
+        )
+
+    @property
+    def num_agents(self) -> int:
+        """The number of players."""
+        return self.players
+
+    @property
+    def num_actions(self) -> int:
+        """All moves, and the action of players who wait."""
+        return self.variant.num_actions
+
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """The size of the canonical encoding: 658 for the standard game of two."""
+        return (sum(part_sizes(self.variant).values()),)
+
+    @property
+    def horizon(self) -> int:
+        """No game has more moves."""
+        return self.variant.longest_game
+
+    @property
+    def partial_view(self) -> str:
+        """Nobody sees their own cards."""
+        return "one's own cards"
+
+    def task(
+        self, hint_tokens: int | None = None, life_tokens: int | None = None, number: int = 0
+    ) -> Task:
+        """A task; without arguments it has all tokens of the variant."""
+        hints = self.hint_tokens if hint_tokens is None else hint_tokens
+        lives = self.life_tokens if life_tokens is None else life_tokens
+        for name, tokens, most in (
+            ("hint_tokens", hints, self.hint_tokens),
+            ("life_tokens", lives, self.life_tokens),
+        ):
+            if not 1 <= tokens <= most:
+                raise ValueError(f"{name} is {tokens}; in this game a task has 1 to {most}")
+        return Task(jnp.int32(number), jnp.int8(hints), jnp.int8(lives))
+
+    def deal(self, deck: Any, task: Task) -> tuple[State, TimeStep]:
+        """Start a game with the cards of `deck` in the order they are drawn.
+
+        Cards are numbers, `color * ranks + rank`. Player 0 gets a whole hand first, then player 1.
+        """
+        if np.shape(deck) != (self.variant.deck_size,):
+            raise ValueError(
+                f"the deck has shape {np.shape(deck)}; this game has {self.variant.deck_size} cards"
+            )
+        state = rules.deal(jnp.asarray(deck), task, self.variant)
+        action = jnp.full(self.players, -1, jnp.int32)
+        events = jnp.zeros((self.players, len(EVENTS)), bool)
+        return state, self._time_step(state, task, action, jnp.float32(0.0), events)
+
+    def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
+        """Shuffle and deal."""
+        return self.deal(
+            jax.random.permutation(key, jnp.asarray(self.variant.deck, jnp.int8)), task
+        )
+
+    def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]:
+        """Play the action of the player whose turn it is; the others' are ignored."""
+        action = action.astype(jnp.int32)
+        after = rules.step(state, action[state.turn], task, self.variant)
+        reward = self._score(after) - self._score(state)
+        return after, self._time_step(after, task, action, reward, self._events(state, after))
+
+    def targets(self, state: State, task: Task) -> dict[str, Array]:
+        """What auxiliary losses can predict: whether one's own cards are playable or useless."""
+        return {"own_hand": own_hand(state, self.variant)}
+
+    def _score(self, state: State) -> Array:
+        return rules.score(state, self.lost_game == "zero").astype(jnp.float32)
+
+    def _events(self, before: State, after: State) -> Array:
+        """[seats, kinds] bool: what the player who moved has done."""
+        used = after.last.card >= 0
+        kind = jnp.asarray(self.variant.moves.kind)[after.last.action]
+        kinds = jnp.stack(
+            [
+                used & (kind == PLAY) & after.last.scored,
+                used & (kind == PLAY) & ~after.last.scored,
+                used & (kind == DISCARD),
+                after.last.touched.any() & (kind == HINT_COLOR),
+                after.last.touched.any() & (kind == HINT_RANK),
+            ]
+        )
+        return (jnp.arange(self.players) == before.turn)[:, None] & kinds
+
+    def _time_step(
+        self, state: State, task: Task, action: Array, reward: Array, events: Array
+    ) -> TimeStep:
+        seats, waits = (self.players,), self.variant.wait
+        on_turn = jnp.arange(self.players) == state.turn
+        legal = rules.legal_moves(state, task, self.variant)
+        waiting = jnp.arange(self.num_actions) == waits
+        shared = jnp.broadcast_to(reward, seats)
+        over = rules.over(state, self.variant)
+        view = View(
+            obs=observations(state, self.variant, self.encoding == "beliefs"),
+            avail=jnp.where((on_turn & ~over)[:, None], legal, waiting),
+            prev_action=action,
+            prev_reward=shared,
+            first=jnp.broadcast_to(state.time == 0, seats),
+            active=on_turn & ~over,
+            task_id=jnp.broadcast_to(task.id, seats),
+            state=state,
+        )
+        info = {"events": events, "score": self._score(state)}
+        return TimeStep(view, shared, over, ~over & (state.time >= self.horizon), info)
+
+    def picture(self, task: Task) -> np.ndarray:
+        """RGB picture of the table before the first move, with an unshuffled deck."""
+        from brigade.envs.hanabi.render import render
+
+        state, _ = self.deal(self.variant.deck, task)
+        return render(state, self.variant)
+
+    def frames(self, states: State, task: Task) -> list[np.ndarray]:
+        """RGB pictures of a game; `states` has leaves [timesteps, ...]."""
+        from brigade.envs.hanabi.render import render_states
+
+        return render_states(states, self.variant)
+
+    @classmethod
+    def example(cls) -> tuple[Hanabi, TaskSequence]:
+        """A small instance for contract tests and documents."""
+        env = cls(colors=2, ranks=3, hand_size=2, hint_tokens=3, life_tokens=2)
+        tasks = [env.task(), env.task(hint_tokens=2), env.task(life_tokens=1)]
+        return env, TaskSequence.from_tasks(tasks, ["full", "two hints", "one life"], 2000)

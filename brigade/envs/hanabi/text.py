@@ -1,0 +1,90 @@
+"""A game of Hanabi in words, for the terminal and for captions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from brigade.envs.hanabi.rules import State
+from brigade.envs.hanabi.variant import (
+    DISCARD,
+    HINT_COLOR,
+    HINT_RANK,
+    NO_CARD,
+    PLAY,
+    Variant,
+)
+
+COLOR_LETTERS = "RYGWB"  # red, yellow, green, white, blue
+COLOR_NAMES = ("red", "yellow", "green", "white", "blue")
+
+
+def card_name(card: int, variant: Variant) -> str:
+    """Such as R1 for the lowest red card; -- for an empty slot."""
+    if card == NO_CARD:
+        return "--"
+    return f"{COLOR_LETTERS[card // variant.ranks]}{card % variant.ranks + 1}"
+
+
+def hinted_name(state: Any, player: int, slot: int, variant: Variant) -> str:
+    """What hints have named of a card: R1, R?, ?1 or ??."""
+    card = int(state.hands[player, slot])
+    if card == NO_CARD:
+        return "--"
+    name = card_name(card, variant)
+    color = name[0] if state.color_hinted[player, slot] else "?"
+    return color + (name[1] if state.rank_hinted[player, slot] else "?")
+
+
+def move_name(action: int, player: int, variant: Variant) -> str:
+    """A move of a player in words, without its outcome."""
+    moves = variant.moves
+    kind, slot = moves.kind[action], moves.slot[action] + 1
+    to = (player + moves.offset[action]) % variant.players
+    if kind == PLAY:
+        return f"player {player} plays card {slot}"
+    if kind == DISCARD:
+        return f"player {player} discards card {slot}"
+    if kind == HINT_COLOR:
+        return f"player {player} hints player {to}: {COLOR_NAMES[moves.color[action]]}"
+    if kind == HINT_RANK:
+        return f"player {player} hints player {to}: rank {moves.rank[action] + 1}"
+    return f"player {player} waits"
+
+
+def last_move_name(state: State, variant: Variant) -> str:
+    """The last move with its outcome."""
+    last = state.last
+    if int(last.player) < 0:
+        return "cards are dealt"
+    action = int(last.action)
+    words = move_name(action, int(last.player), variant)
+    if int(last.card) != NO_CARD:
+        words += f", {card_name(int(last.card), variant)}"
+        if variant.moves.kind[action] == PLAY and not bool(last.scored):
+            words += ", which does not fit"
+    return words
+
+
+def describe(state: State, variant: Variant) -> str:
+    """The whole table as lines of text; * marks whose turn it is."""
+    fireworks = [
+        f"{COLOR_LETTERS[color]}{height}"
+        for color, height in enumerate(np.asarray(state.fireworks))
+    ]
+    lines = [
+        last_move_name(state, variant),
+        f"fireworks {' '.join(fireworks)}   hints {int(state.hints)}   lives {int(state.lives)}"
+        f"   deck {variant.deck_size - int(state.drawn)}",
+    ]
+    hands = np.asarray(state.hands)
+    for player in range(variant.players):
+        slots = range(variant.hand_size)
+        held = " ".join(card_name(int(card), variant) for card in hands[player])
+        hinted = " ".join(hinted_name(state, player, slot, variant) for slot in slots)
+        mark = "*" if int(state.turn) == player else " "
+        lines.append(f"{mark} player {player}: {held}   hinted: {hinted}")
+    thrown = np.repeat(np.arange(variant.cards), np.asarray(state.discards))
+    lines.append(f"discards: {' '.join(card_name(int(c), variant) for c in thrown) or 'none'}")
+    return "\n".join(lines)

@@ -1,0 +1,358 @@
+"""Hanabi against OpenSpiel and JaxMARL, and what they do not have: tasks, targets, pictures."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyspiel
+import pytest
+
+from brigade.envs.hanabi import EVENTS, Hanabi
+from brigade.envs.hanabi.observe import (
+    DISCARDABLE,
+    PLAYABLE,
+    UNKNOWN,
+    observations,
+    own_hand,
+)
+from brigade.envs.hanabi.render import render, render_states
+from brigade.envs.hanabi.text import describe, last_move_name
+from brigade.envs.hanabi.variant import NO_CARD, Variant
+
+GAMES = 512
+VARIANTS = {
+    "two players": Hanabi(),
+    "three players": Hanabi(players=3),
+    "four players": Hanabi(players=4),
+    "five players": Hanabi(players=5),
+    "small": Hanabi(colors=2, ranks=3, hand_size=2, hint_tokens=3, life_tokens=2),
+    "no deck left": Hanabi(players=3, colors=3, ranks=2, hand_size=4, hint_tokens=2, life_tokens=1),
+    "one color": Hanabi(colors=1, hand_size=2),
+    "one rank": Hanabi(players=4, colors=5, ranks=1, hand_size=3, hint_tokens=1),
+}
+
+
+class Games(NamedTuple):
+    """Games played side by side: leaves [games, moves + 1, ...]; later moves change nothing."""
+
+    deck: np.ndarray
+    action: np.ndarray  # [games, moves]
+    turn: np.ndarray
+    obs: np.ndarray
+    avail: np.ndarray
+    score: np.ndarray
+    over: np.ndarray
+    state: object
+    events: np.ndarray
+
+
+@lru_cache
+def played(name: str) -> Games:
+    """Random legal games by players who sometimes know their cards and play the right one."""
+    env, task = VARIANTS[name], VARIANTS[name].task()
+    v = env.variant
+
+    def choose(key, state, now):
+        styles, kinds, pick = jax.random.split(key, 3)
+        legal = now.view.avail[state.turn]
+        playable = own_hand(state, v)[state.turn] == PLAYABLE
+        right = jnp.zeros(v.num_actions, bool).at[v.hand_size : 2 * v.hand_size].set(playable)
+        # Some games are played well, so that fireworks are completed and decks run out.
+        plays = jnp.arange(v.num_actions) // v.hand_size == 1
+        careful = jax.random.uniform(kinds) < jax.random.uniform(styles) ** 0.2
+        good = jnp.where(right.any(), right, legal & ~plays)
+        good = jnp.where((good & legal).any(), good & legal, legal)
+        weights = jnp.where(careful, good, legal)
+        return jax.random.categorical(pick, jnp.log(weights.astype(jnp.float32)))
+
+    def game(key):
+        reset_key, play_key = jax.random.split(key)
+        state, now = env.reset(reset_key, task)
+
+        def move(carry, key):
+            state, now = carry
+            action = choose(key, state, now)
+            joint = jnp.full(v.players, v.wait).at[state.turn].set(action)
+            after, then = env.step(key, state, joint, task)
+            kept = jax.tree.map(partial(jnp.where, now.terminated), (state, now), (after, then))
+            return kept, (action, kept)
+
+        start = (state, now)
+        _, (actions, later) = jax.lax.scan(move, start, jax.random.split(play_key, env.horizon))
+        states, steps = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, later)
+        return Games(
+            states.deck[0],
+            actions,
+            states.turn,
+            steps.view.obs,
+            steps.view.avail,
+            steps.info["score"],
+            steps.terminated,
+            states,
+            steps.info["events"],
+        )
+
+    return jax.tree.map(
+        np.asarray, jax.jit(jax.vmap(game))(jax.random.split(jax.random.key(7), GAMES))
+    )
+
+
+def spiel(v: Variant) -> pyspiel.Game:
+    return pyspiel.load_game(
+        "hanabi",
+        {
+            "players": v.players,
+            "colors": v.colors,
+            "ranks": v.ranks,
+            "hand_size": v.hand_size,
+            "max_information_tokens": v.hint_tokens,
+            "max_life_tokens": v.life_tokens,
+        },
+    )
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_games_are_those_of_open_spiel(name):
+    """Legal moves, scores, ends and all observations, move by move. Tokens, fireworks and discards
+    are parts of the observation."""
+    env, games = VARIANTS[name], played(name)
+    v, game = env.variant, spiel(env.variant)
+    assert game.num_distinct_actions() == v.wait
+    assert env.obs_shape == (game.observation_tensor_size(),)
+    # Their observations of many players are slow.
+    for number in range(GAMES if v.players == 2 else GAMES // 4):
+        state, drawn = game.new_initial_state(), 0
+        for time in range(env.horizon + 1):
+            while state.is_chance_node():
+                state.apply_action(int(games.deck[number, drawn]))
+                drawn += 1
+            assert state.is_terminal() == games.over[number, time]
+            assert state.returns()[0] == games.score[number, time]
+            for seat in range(v.players):
+                theirs = np.array(state.observation_tensor(seat))
+                np.testing.assert_array_equal(games.obs[number, time, seat], theirs)
+            if state.is_terminal():
+                break
+            seat = state.current_player()
+            assert seat == games.turn[number, time]
+            assert np.flatnonzero(games.avail[number, time, seat]).tolist() == state.legal_actions()
+            state.apply_action(int(games.action[number, time]))
+        else:
+            pytest.fail("the game has not ended")
+
+
+def test_the_games_end_in_every_way():
+    """Otherwise the comparison would be worth less."""
+    ends = set()
+    for name, env in VARIANTS.items():
+        state = jax.tree.map(lambda x: x[:, -1], played(name).state)
+        complete = state.fireworks.sum(-1) == env.variant.best_score
+        ends |= {"lost" if lives < 1 else "other" for lives in state.lives}
+        ends |= {"complete"} if (complete & (state.lives > 0)).any() else set()
+        ends |= (
+            {"deck"} if ((state.turns_left < 1) & ~complete & (state.lives > 0)).any() else set()
+        )
+    assert ends >= {"lost", "complete", "deck"}
+
+
+@pytest.mark.parametrize("name", ["two players", "three players"])
+def test_observations_are_those_of_jaxmarl(name):
+    """It has beliefs instead of the canonical possibilities."""
+    jaxmarl = pytest.importorskip("jaxmarl")
+    env, games = VARIANTS[name], played(name)
+    theirs = jaxmarl.make("hanabi", num_agents=env.players)
+    pairs = np.stack([games.deck // env.ranks, games.deck % env.ranks], axis=-1)
+
+    def game(deck, actions):
+        obs, state = theirs.reset_from_deck_of_pairs(deck)
+
+        def move(state, action):
+            joint = dict.fromkeys(theirs.agents, action)
+            obs, state, *_ = theirs.step_env(jax.random.key(0), state, joint)
+            return state, jnp.stack([obs[agent] for agent in theirs.agents])
+
+        _, later = jax.lax.scan(move, state, actions)
+        first = jnp.stack([obs[agent] for agent in theirs.agents])
+        return jnp.concatenate([first[None], later])
+
+    some = 32
+    obs = np.asarray(jax.jit(jax.vmap(game))(pairs[:some], games.action[:some]))
+    running = ~games.over[:some]  # they go on after the end
+    beliefs = jax.jit(jax.vmap(lambda state: observations(state, env.variant, beliefs=True)))
+    flat = jax.tree.map(lambda x: x[:some].reshape(-1, *x.shape[2:]), games.state)
+    ours = np.asarray(beliefs(flat)).reshape(obs.shape)
+    np.testing.assert_allclose(obs[running], ours[running], atol=1e-6)
+
+
+def test_sizes_are_the_canonical_ones():
+    sizes = [Hanabi(players=players).obs_shape[0] for players in (2, 3, 4, 5)]
+    assert sizes == [658, 956, 1041, 1280]
+    assert [Hanabi(players=players).num_actions for players in (2, 3, 4, 5)] == [21, 31, 39, 49]
+    assert Hanabi().horizon == 90
+
+
+KEY = jax.random.key(0)
+DISCARD_0, PLAY_0, PLAY_1 = 0, 2, 3  # with hands of two cards
+
+
+@partial(jax.jit, static_argnums=0)
+def step(env, state, action, task):
+    return env.step(KEY, state, action, task)
+
+
+def play(env: Hanabi, deck: list[int], actions: list[int], task=None):
+    """The state and time step after some moves."""
+    task = task or env.task()
+    state, now = env.deal(deck, task)
+    for action in actions:
+        state, now = step(env, state, jnp.full(env.players, action), task)
+    return state, now
+
+
+@pytest.mark.parametrize(("rule", "score"), [("zero", 0.0), ("fireworks", 1.0)])
+def test_a_lost_game_scores_zero_or_keeps_its_fireworks(rule, score):
+    env = Hanabi(colors=1, ranks=3, hand_size=2, life_tokens=1, lost_game=rule)
+    deck = [0, 2, 0, 1, 0, 1]
+    _, now = play(env, deck, [PLAY_0])
+    assert float(now.info["score"]) == float(now.reward[0]) == 1.0
+    _, now = play(env, deck, [PLAY_0, PLAY_0])  # the second lowest card does not fit
+    assert bool(now.terminated)
+    assert float(now.info["score"]) == score
+    assert float(now.reward[0]) == score - 1.0
+
+
+def test_tokens_of_a_task_are_data():
+    env = Hanabi(colors=2, ranks=3, hand_size=2, hint_tokens=3, life_tokens=2)
+    few = env.task(hint_tokens=1, life_tokens=1)
+    state, now = play(env, list(range(6)) * 2, [], few)
+    assert (int(state.hints), int(state.lives)) == (1, 1)
+    assert not now.view.avail[0, DISCARD_0]  # all of its tokens are there
+    state, now = play(env, list(range(6)) * 2, [PLAY_1], few)  # rank 2 first: it does not fit
+    assert bool(now.terminated)
+    with pytest.raises(ValueError, match="hint_tokens is 4; in this game a task has 1 to 3"):
+        env.task(hint_tokens=4)
+
+
+def test_players_who_wait_can_only_wait():
+    env = Hanabi()
+    state, now = env.reset(KEY, env.task())
+    assert now.view.active.tolist() == [True, False]
+    assert np.flatnonzero(now.view.avail[1]).tolist() == [env.variant.wait]
+    assert not now.view.avail[0, env.variant.wait]
+    _, then = step(env, state, jnp.array([5, 7]), env.task())
+    _, same = step(env, state, jnp.array([5, env.variant.wait]), env.task())
+    np.testing.assert_array_equal(then.view.obs, same.view.obs)
+    assert then.view.active.tolist() == [False, True]
+
+
+def test_an_illegal_move_only_passes_the_turn():
+    env = Hanabi()
+    before, _ = env.reset(KEY, env.task())
+    after, now = step(env, before, jnp.zeros(2, jnp.int32), env.task())  # all tokens are there
+    same = {"hands", "drawn", "fireworks", "discards", "hints", "lives", "turns_left"}
+    for name in same:
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    assert int(after.turn) == 1
+    assert not now.info["events"].any()
+
+
+def test_every_shuffle_has_all_cards_and_its_own_order():
+    env = Hanabi(players=3)
+    decks = [np.asarray(env.reset(jax.random.key(n), env.task())[0].deck) for n in range(3)]
+    assert all((np.sort(deck) == env.variant.deck).all() for deck in decks)
+    assert (decks[0] != decks[1]).any()
+
+
+def classes(fireworks, discards, hand, v: Variant) -> list[int]:
+    """A plain twin of `own_hand` for one hand."""
+
+    def reachable(color: int, rank: int) -> bool:
+        below = range(fireworks[color], rank)
+        return all(discards[color * v.ranks + r] < v.copies[color * v.ranks + r] for r in below)
+
+    result = []
+    for card in hand:
+        color, rank = divmod(int(card), v.ranks)
+        if card == NO_CARD:
+            result.append(-1)
+        elif rank == fireworks[color]:
+            result.append(PLAYABLE)
+        elif rank < fireworks[color] or not reachable(color, rank):
+            result.append(DISCARDABLE)
+        else:
+            result.append(UNKNOWN)
+    return result
+
+
+@pytest.mark.parametrize("name", ["two players", "small"])
+def test_targets_tell_playable_and_useless_cards(name):
+    env, games = VARIANTS[name], played(name)
+    v, states = env.variant, games.state
+    flat = jax.tree.map(lambda x: x[:64].reshape(-1, *x.shape[2:]), states)
+    ours = np.asarray(jax.vmap(lambda s: env.targets(s, env.task())["own_hand"])(flat))
+    seen = set()
+    for row in range(0, len(ours), 7):
+        for seat in range(v.players):
+            twin = classes(flat.fireworks[row], flat.discards[row], flat.hands[row, seat], v)
+            assert ours[row, seat].tolist() == twin
+            seen |= set(twin)
+    assert seen == {-1, UNKNOWN, PLAYABLE, DISCARDABLE}
+
+
+def test_events_are_those_of_the_player_who_moved():
+    env = Hanabi(colors=1, ranks=3, hand_size=2, life_tokens=2)
+    deck = [0, 2, 0, 1, 0, 1]
+    hint_rank = 4 + 1 + 0  # after two discards, two plays and one colour
+    moves = {PLAY_0: "play", PLAY_1: "misplay", 4: "hint_color", hint_rank: "hint_rank"}
+    for action, event in moves.items():
+        _, now = play(env, deck, [action])
+        assert [EVENTS[kind] for kind in np.flatnonzero(now.info["events"][0])] == [event]
+        assert not now.info["events"][1].any()
+    _, now = play(env, deck, [4, DISCARD_0])
+    assert np.asarray(now.info["events"])[1].tolist() == [kind == "discard" for kind in EVENTS]
+
+
+def test_pictures_and_text_show_the_table():
+    env, games = VARIANTS["two players"], played("two players")
+    states = jax.tree.map(lambda x: x[0, :3], games.state)
+    first, second, _ = render_states(states, env.variant)
+    assert first.dtype == np.uint8
+    assert first.shape == second.shape == env.picture(env.task()).shape
+    assert (first != second).any()
+    state = jax.tree.map(lambda x: x[1], states)
+    words = describe(state, env.variant)
+    assert words.splitlines()[0] == last_move_name(state, env.variant)
+    assert "player 0 " in words.splitlines()[0]
+    assert "deck" in words
+    with pytest.raises(ValueError, match="one game"):
+        render(states, env.variant)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"players": 1}, "players is 1; a game has 2 to 5 players"),
+        ({"players": 6}, "players is 6"),
+        ({"colors": 0}, "colors is 0; a game has 1 to 5 colors"),
+        ({"ranks": 6}, "ranks is 6"),
+        ({"hand_size": 0}, "hand_size is 0"),
+        ({"hint_tokens": 0}, "hint_tokens is 0"),
+        ({"life_tokens": -1}, "life_tokens is -1"),
+        ({"hand_size": 26}, "2 hands of 26 cards need 52 cards, and the deck has 50"),
+        ({"encoding": "pixels"}, "encoding is 'pixels'; use 'canonical' or 'beliefs'"),
+        ({"lost_game": "half"}, "lost_game is 'half'; use 'zero' or 'fireworks'"),
+    ],
+)
+def test_impossible_games_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Hanabi(**settings)
+
+
+def test_a_deck_of_another_size_is_refused():
+    env = Hanabi()
+    with pytest.raises(ValueError, match="this game has 50 cards"):
+        env.deal(list(range(49)), env.task())

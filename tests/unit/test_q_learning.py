@@ -1,0 +1,359 @@
+"""Recurrent Q-learning: returns, replay and losses against plain twins, and runs like any other."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.parts import SMALL_Q, make_trainer
+
+import brigade
+from brigade.core import Acting
+from brigade.envs.hanabi import Hanabi
+from brigade.errors import UserError
+from brigade.learners import prioritised
+from brigade.learners.r2d2 import IQL, VDN, QConfig, QNetworkConfig, n_step_returns
+from brigade.nets.q_network import EXPLORATION_VALUES, GreedyValue
+from brigade.partners.files import load_policies
+from brigade.runs.config import from_dict
+from brigade.runs.export import policies_of
+from brigade.runs.run import load, resume, run
+from brigade.testing import check_method, check_own_moves
+from brigade.train import DeviceSource, Players
+from brigade.train.trainer import allocated
+
+KEY = jax.random.key(0)
+ENV, SEQUENCE = Hanabi.example()
+NUM_ENVS, NUM_STEPS = 3, 12
+
+
+# --- returns ---
+
+
+def test_returns_by_hand():
+    """Two steps, discount 1/2. The episode ends after step 1; step 3 is the last one stored."""
+    reward = jnp.array([1.0, 2.0, 4.0, 8.0])
+    value = jnp.array([100.0, 10.0, 20.0, 30.0, 40.0])
+    no = jnp.zeros(4, bool)
+    ends = no.at[1].set(True)
+    got = n_step_returns(reward, value, ends, no, 0.5, 2)
+    # 1 + 2/2; 2; 4 + 8/2 + 40/4; 8 + 40/2
+    np.testing.assert_allclose(got, [2.0, 2.0, 18.0, 28.0])
+    got = n_step_returns(reward, value, no, ends, 0.5, 2)
+    # 1 + 2/2 + 20/4: the value of the state the time limit cut off; 2 + 20/2
+    np.testing.assert_allclose(got, [7.0, 12.0, 18.0, 28.0])
+    got = n_step_returns(reward, value, no, no, 0.5, 1)
+    np.testing.assert_allclose(got, [6.0, 12.0, 19.0, 28.0])
+
+
+def plain_return(reward, value, terminated, truncated, gamma, steps, t):
+    total, factor = 0.0, 1.0
+    for k in range(steps):
+        total += factor * reward[t + k]
+        factor *= gamma
+        if terminated[t + k]:
+            return total
+        if truncated[t + k] or t + k + 1 == len(reward) or k + 1 == steps:
+            return total + factor * value[t + k + 1]
+    raise AssertionError
+
+
+@pytest.mark.parametrize("steps", [1, 3, 5])
+def test_returns_are_those_of_a_plain_loop(steps):
+    rng = np.random.default_rng(steps)
+    reward, value = rng.normal(size=(6, 9)), rng.normal(size=(6, 10))
+    terminated = rng.random((6, 9)) < 0.2
+    truncated = (rng.random((6, 9)) < 0.2) & ~terminated
+    got = n_step_returns(*map(jnp.asarray, (reward, value, terminated, truncated)), 0.9, steps)
+    for row in range(6):
+        for t in range(9):
+            twin = plain_return(
+                reward[row], value[row], terminated[row], truncated[row], 0.9, steps, t
+            )
+            np.testing.assert_allclose(got[row, t], twin, rtol=1e-4, atol=1e-5)
+
+
+# --- replay ---
+
+
+def test_the_oldest_entries_are_overwritten():
+    buffer = prioritised.empty(jnp.zeros((1, 2)), 5)
+    assert int(buffer.filled) == 0
+    for start in (0, 3, 6):
+        entries = jnp.arange(start, start + 3.0)[:, None] * jnp.ones((1, 2))
+        buffer = prioritised.add(buffer, entries)
+    assert int(buffer.filled) == 5
+    assert buffer.entries[:, 0].tolist() == [5.0, 6.0, 7.0, 8.0, 4.0]
+    assert int(prioritised.cleared(buffer).filled) == 0
+
+
+def test_entries_are_sampled_by_their_priorities():
+    buffer = prioritised.add(prioritised.empty(jnp.zeros((1, 1)), 6), jnp.ones((4, 1)))
+    priority = jnp.array([1.0, 4.0, 9.0, 16.0])
+    buffer = prioritised.reprioritise(buffer, jnp.arange(4), priority)
+    expected = np.sqrt([1.0, 4.0, 9.0, 16.0]) / 10
+    slots, probability = prioritised.sample(buffer, 4000, 0.5, KEY)
+    np.testing.assert_allclose(np.bincount(slots, minlength=4) / 4000, expected, atol=2e-3)
+    np.testing.assert_allclose(probability, expected[np.asarray(slots)], rtol=1e-5)
+    weights = prioritised.importance_weights(jnp.asarray(expected), jnp.int32(4), 1.0)
+    np.testing.assert_allclose(weights, [1.0, 1 / 2, 1 / 3, 1 / 4], rtol=1e-5)
+    # New entries are as urgent as the most urgent one.
+    added = prioritised.add(buffer, jnp.ones((1, 1)))
+    assert float(added.priority[4]) == 16.0
+
+
+def test_uniform_sampling_ignores_priorities_but_not_empty_slots():
+    buffer = prioritised.add(prioritised.empty(jnp.zeros((1, 1)), 8), jnp.ones((4, 1)))
+    buffer = prioritised.reprioritise(buffer, jnp.arange(4), jnp.array([1.0, 1e-3, 9.0, 100.0]))
+    slots, _ = prioritised.sample(buffer, 400, 0.0, KEY)
+    assert np.bincount(slots, minlength=8).tolist() == [100, 100, 100, 100, 0, 0, 0, 0]
+
+
+# --- losses ---
+
+
+def build(kind=IQL, memory="lstm", layers=2, **settings):
+    small = {"buffer_size": 64, "warm_up": 0, "batch_size": 4, "gradient_steps": 2, "gamma": 0.9}
+    network = QNetworkConfig(hidden=(8,), memory=memory, memory_size=8, memory_layers=layers)
+    return kind(QConfig(**small | settings), network).build(ENV, num_tasks=3, updates_per_task=4)
+
+
+def rollout(learner):
+    source = DeviceSource(ENV, Players(learner.policy), NUM_ENVS, NUM_STEPS)
+    state = jax.jit(learner.init)(KEY)
+
+    @jax.jit
+    def play(params, key):
+        start = source.start(key, SEQUENCE[0])
+        return source.next(start, Acting(params), SEQUENCE[0], key)[1]
+
+    traj = play(state.params, jax.random.key(5))
+    return jax.jit(partial(allocated, learner))(state, traj), traj
+
+
+@pytest.mark.parametrize(
+    ("kind", "memory", "burn_in", "length"),
+    [(IQL, "lstm", 0, 6), (VDN, "gru", 0, None), (IQL, "gru", 2, 6), (VDN, "none", 0, 4)],
+)
+def test_errors_are_those_of_a_plain_loop(kind, memory, burn_in, length):
+    """Every stored step, valued as the policy would by acting through the sequence."""
+    learner = build(kind, memory, layers=1, burn_in=burn_in, sequence_length=length)
+    state, traj = rollout(learner)
+    target = jax.tree.map(lambda x: x + 0.1, state.params)
+    state = state.replace(aux=state.aux.replace(target=target))
+    sequences = jax.jit(learner._sequences)(state, traj)
+    errors = np.asarray(jax.jit(learner._errors)(state.params, target, sequences))
+    length = length or NUM_STEPS
+    seats = ENV.num_agents if kind is VDN else 1
+    assert errors.shape == (NUM_STEPS // length * NUM_ENVS * ENV.num_agents // seats, length)
+
+    step = jax.jit(learner.policy.values)
+
+    def walk(params, start, env, own):
+        """Values of all actions [length + 1, own seats, actions]."""
+        carry = jax.tree.map(lambda x: x[start, env, own], traj.extras["carry"])
+        values = []
+        for t in range(start, start + length + 1):
+            view = jax.tree.map(lambda x, t=t: x[t], traj.view) if t < NUM_STEPS else traj.last_view
+            obs, avail, first = (x[env, own][None] for x in (view.obs, view.avail, view.first))
+            out, carry = step(params, obs, avail, first, carry)
+            values.append(np.asarray(out[0]))
+        return np.stack(values)
+
+    row = 0
+    for start in range(0, NUM_STEPS, length):
+        for env in range(NUM_ENVS):
+            for own in [np.array([0, 1])] if kind is VDN else [np.array([0]), np.array([1])]:
+                online, old = (walk(p, start, env, own) for p in (state.params, target))
+                best = online.argmax(-1)
+                value = np.take_along_axis(old, best[..., None], -1)[..., 0].sum(-1)
+                part = slice(start, start + length)
+                action = np.asarray(traj.action[part, env][:, own])
+                chosen = np.take_along_axis(online[:-1], action[..., None], -1)[..., 0].sum(-1)
+                reward, terminated, truncated = (
+                    np.asarray(x)
+                    for x in (
+                        traj.reward[part, env, 0],
+                        traj.terminated[part, env],
+                        traj.truncated[part, env],
+                    )
+                )
+                for t in range(length):
+                    wanted = plain_return(reward, value, terminated, truncated, 0.9, 3, t)
+                    counts = t >= burn_in and bool(traj.valid[start + t, env])
+                    np.testing.assert_allclose(
+                        errors[row, t], (wanted - chosen[t]) * counts, atol=2e-4
+                    )
+                row += 1
+    assert row == len(errors)
+
+
+def test_the_loss_weighs_sequences_and_measures_their_surprise():
+    learner = build()
+    state, traj = rollout(learner)
+    state, data, index = jax.jit(learner.prepare)(state, traj, KEY)
+    batch = learner.take(data, jax.tree.map(lambda x: x[0], index))
+    batch = batch.replace(importance=jnp.array([1.0, 0.5, 0.0, 0.25]))
+    loss, metrics = jax.jit(learner.loss)(state.params, state, batch, KEY)
+    errors = jax.jit(learner._errors)(state.params, state.aux.target, batch.sequences)
+    error = np.abs(errors)
+    huber = np.where(error <= 1, 0.5 * error**2, error - 0.5).sum(1)
+    np.testing.assert_allclose(loss, (huber * [1.0, 0.5, 0.0, 0.25]).mean(), rtol=1e-5)
+    counted = np.asarray(batch.sequences.valid).sum(1)
+    wanted = 0.9 * error.max(1) + 0.1 * error.sum(1) / counted
+    np.testing.assert_allclose(metrics["priority"], wanted, rtol=1e-5)
+
+
+def test_priorities_follow_and_the_target_network_is_renewed():
+    learner = build(target_every=2)
+    state, traj = rollout(learner)
+    state, _, index = jax.jit(learner.prepare)(state, traj, KEY)
+    changed = state.replace(params=jax.tree.map(lambda x: x + 1.0, state.params))
+    first, second = (jax.tree.map(lambda x, n=n: x[n], index) for n in (0, 1))
+    priority = jnp.array([5.0, 6.0, 7.0, 8.0])
+    once = learner.after_update(changed, first, {"priority": priority})
+    for slot in np.unique(first.slot):
+        kept = float(once.aux.buffer.priority[slot])
+        assert kept in priority[np.asarray(first.slot) == slot]
+    old, new = (jax.tree.leaves(s.aux.target)[0] for s in (state, once))
+    np.testing.assert_array_equal(old, new)
+    twice = learner.after_update(once, second, {"priority": priority})
+    np.testing.assert_array_equal(
+        jax.tree.leaves(twice.aux.target)[0], jax.tree.leaves(changed.params)[0]
+    )
+
+
+def test_nothing_is_learned_in_the_warm_up():
+    learner = build(warm_up=60)  # a rollout has 6 sequences
+    state, traj = rollout(learner)
+    state, data, index = jax.jit(learner.prepare)(state, traj, KEY)
+    assert float(index.importance.max()) == 0.0
+    batch = learner.take(data, jax.tree.map(lambda x: x[0], index))
+    loss_of = jax.jit(jax.grad(lambda p, state: learner.loss(p, state, batch, KEY)[0]))
+    after = learner.apply_gradients(state, loss_of(state.params, state))
+    for a, b in zip(jax.tree.leaves(after.params), jax.tree.leaves(state.params), strict=True):
+        np.testing.assert_array_equal(a, b)
+    begun = learner.begin_task(state)
+    assert int(begun.aux.buffer.filled) == 0
+
+
+# --- acting ---
+
+
+def test_every_environment_has_its_rate_of_random_actions():
+    policy = build().policy
+    rates = np.asarray(policy.rates((EXPLORATION_VALUES + 1, 2)))[:, 0]
+    np.testing.assert_allclose(rates[[0, 79, 80]], [0.1, 0.1**8, 0.1], rtol=1e-4)
+    assert (np.diff(rates[:80]) < 0).all()
+    assert policy.actor((), None)[0].exploration == 0.0
+
+
+def test_the_greedy_value_has_the_gradient_of_its_likelihood():
+    values = jnp.array([[1.0, 3.0, -1e9]])
+    sample = GreedyValue.sample(KEY, values)
+    assert (np.asarray(sample) != 0).tolist() == [[False, True, False]]
+    gradient = jax.grad(lambda v: GreedyValue.log_prob(v, sample).sum())(values)
+    np.testing.assert_array_equal(gradient, sample)
+
+
+@pytest.mark.parametrize("kind", [IQL, VDN])
+def test_no_gradient_comes_from_foreign_moves(kind):
+    small = QConfig(**SMALL_Q["q"])
+    check_own_moves(
+        lambda env, tasks: kind(small, QNetworkConfig(hidden=(8,), memory_size=8)).build(
+            env, num_tasks=tasks, updates_per_task=4
+        )
+    )
+
+
+@pytest.mark.parametrize("method", ["agem", "ewc", "packnet"])
+def test_continual_methods_work_with_it(method):
+    learner = build(layers=1)
+    method = brigade.get("methods", method)()
+    trainer, evaluator = make_trainer(ENV, learner, method)
+    check_method(method, trainer, evaluator, SEQUENCE)
+
+
+# --- runs ---
+
+RUN = {
+    "benchmark": "hanabi/standard",
+    "learner": "iql",
+    "preset": "laptop",
+    "tasks": 2,
+    "num_envs": 4,
+    "num_steps": 12,
+    "steps_per_task": 192,
+    "eval_every": 2,
+    "eval_episodes": 2,
+    "env": {"colors": 2, "ranks": 3, "hand_size": 2, "hint_tokens": 3, "life_tokens": 2},
+    **SMALL_Q,
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return run(RUN, tmp_path_factory.mktemp("q") / "whole")
+
+
+def test_a_stopped_run_ends_the_same_with_its_buffer(whole, tmp_path):
+    seen = []
+
+    def interrupt(progress, *_):
+        seen.append(progress)
+        if len(seen) > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(RUN, tmp_path / "stopped", watch=interrupt)
+    resume(tmp_path / "stopped")
+    one, other = load(whole.path), load(tmp_path / "stopped")
+    pairs = zip(
+        jax.tree.leaves((one.params, one.aux)),
+        jax.tree.leaves((other.params, other.aux)),
+        strict=True,
+    )
+    assert all(np.array_equal(a, b) for a, b in pairs)
+    assert (one.aux.buffer.written > 0).all()
+
+
+def test_its_policy_travels_in_a_file(whole, tmp_path):
+    loaded = load(whole.path)
+    policies = policies_of(loaded)
+    (tmp_path / "q.safetensors").write_bytes(policies.as_bytes())
+    read = load_policies(tmp_path / "q.safetensors")
+    assert read.policy == policies.policy
+    experiment = from_dict(RUN | {"partners": [str(tmp_path / "q.safetensors")]})
+    assert experiment.config.partners
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"buffer_size": 16}, "buffer_size is 16; it must hold a batch of 32"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"priority_exponent": 1.5}, "priority_exponent is 1.5"),
+        ({"burn_in": -1}, "burn_in is -1"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        QConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sequence_length": 5}, "sequence_length is 5 and num_steps 12; it must divide"),
+        ({"burn_in": 12}, "burn_in is 12; it must be below 12"),
+        ({"buffer_size": 4, "batch_size": 2}, "but a rollout has 8 sequences"),
+    ],
+)
+def test_settings_that_do_not_fit_a_rollout_are_refused(settings, message, tmp_path):
+    tree = RUN | {"q": SMALL_Q["q"] | settings}
+    with pytest.raises(UserError, match=message):
+        run(tree, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
