@@ -26,6 +26,7 @@ from brigade.core.types import (
     Params,
     SourceState,
     State,
+    Symmetries,
     Task,
     TaskSequence,
     TimeStep,
@@ -94,6 +95,26 @@ class Environment:
         """What observations leave out, in words; empty if nothing. Policies depend on it."""
         return ""
 
+    def targets(self, state: State, task: Any) -> dict[str, Array]:
+        """Labels for auxiliary losses: classes [seats, items], -1 where there is none."""
+        return {}
+
+    @property
+    def target_sizes(self) -> dict[str, tuple[int, int]]:
+        """How many items and classes each of the `targets` has."""
+        return {}
+
+    @property
+    def symmetries(self) -> Symmetries | None:
+        """Renamings that leave the game as it is, if any are known."""
+        return None
+
+    @property
+    def shown_moves(self) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
+        """For every action, which entries of an observation show that it was the last move: a
+        choice of tuples of entries that are all 1. None: observations do not show it."""
+        return None
+
     @property
     def events(self) -> tuple[str, ...]:
         """Names of the columns of `info["events"]` [seats, kinds], which evaluations count."""
@@ -124,8 +145,9 @@ class Policy(Protocol):
     """A function plus parameters. Views and recurrent states have leaves [*batch, ...], with one
     entry per seat that it acts for.
 
-    Optional members: `always_samples = True` if it has no greedy actions, and
-    `slow_when_batched = True` if seeds train faster one after another than in a batch.
+    Optional members: `always_samples = True` if it has no greedy actions;
+    `slow_when_batched = True` if seeds train faster one after another than in a batch; `predicts`,
+    names of the environment's `targets` that rollouts should hold, in `extras["targets"]`.
     """
 
     def init(self, key: Key) -> Params: ...

@@ -7,10 +7,12 @@ parallel environments.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from brigade.core.seating import Pairing, Seating
@@ -88,6 +90,18 @@ class Trajectory(struct.PyTreeNode):
     last: dict[str, Array]  # the policy's extras there
     seating: Seating | None = None  # None: the learner has every seat
     seat: Array | None = None  # [B, seats] int32: the learner's seats; None: it has every seat
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity, to be a static argument
+class Symmetries:
+    """Renamings that leave a game as it is, as indices; the first one changes nothing.
+
+    Renamed observations are `obs[observation[k]]`, renamed available actions `avail[action[k]]`;
+    the renamed action `a` is the original `action[k, a]`.
+    """
+
+    observation: np.ndarray  # [symmetries, entries] int16
+    action: np.ndarray  # [symmetries, actions] int16
 
 
 class Memories(NamedTuple):

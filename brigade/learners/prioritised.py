@@ -44,14 +44,15 @@ def cleared(buffer: Buffer) -> Buffer:
     return buffer.replace(priority=jnp.zeros_like(buffer.priority), written=jnp.int32(0))
 
 
-def add(buffer: Buffer, entries: Any) -> Buffer:
-    """Add entries over the oldest ones, with the highest priority there is."""
+def add(buffer: Buffer, entries: Any, priority: Array | None = None) -> Buffer:
+    """Add entries over the oldest ones, with the highest priority there is unless one is given."""
     number = jax.tree.leaves(entries)[0].shape[0]
     slots = (buffer.written + jnp.arange(number)) % buffer.size
-    highest = jnp.where(buffer.written > 0, buffer.priority.max(), 1.0)
+    if priority is None:
+        priority = jnp.where(buffer.written > 0, buffer.priority.max(), 1.0)
     return Buffer(
         jax.tree.map(lambda old, new: old.at[slots].set(new), buffer.entries, entries),
-        buffer.priority.at[slots].set(highest),
+        buffer.priority.at[slots].set(priority),
         buffer.written + number,
     )
 

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from brigade.core import Array, Key, ParameterGroups, View
+from brigade.core import Array, Key, ParameterGroups
 from brigade.nets.actor_critic import hidden_layers
 from brigade.nets.encoders import ENCODERS, exact_times
 from brigade.nets.memory import Memory, carry_size
-from brigade.nets.plain import network_from, plain_settings
 
 UNAVAILABLE = -1e9  # the value of actions that are not available
-EXPLORATION_VALUES = 80  # different exploration rates, one environment after another
 
 Carries: TypeAlias = tuple[Array, ...]  # recurrent states [..., carry_size], one per layer
+
+
+class QOutputs(NamedTuple):
+    """What the network tells about sequences."""
+
+    values: Array  # [T, ..., actions]
+    carry: Carries  # the last recurrent states
+    predictions: Array | None  # logits [T, ..., predictions], for an auxiliary loss
 
 
 class QNetwork(nn.Module):
     """Observations to values of actions.
 
-    Parameters are named `trunk`, `core`, `upper_core_*`, `advantage_head` and `value_head`.
+    Parameters are named `trunk`, `core`, `upper_core_*`, `advantage_head`, `value_head` and
+    `prediction_head`.
     """
 
     num_actions: int
@@ -37,6 +42,8 @@ class QNetwork(nn.Module):
     memory_size: int = 512
     memory_layers: int = 1
     dueling: bool = True
+    dropout: float = 0.0  # share of the feed-forward layers' outputs that is dropped in training
+    predictions: int = 0  # outputs for an auxiliary loss
     dtype: Any = jnp.float32  # of the hidden layers; parameters and heads are always float32
 
     def setup(self) -> None:
@@ -49,6 +56,8 @@ class QNetwork(nn.Module):
         self.advantage_head = Linear(self.num_actions)
         if self.dueling:
             self.value_head = Linear(1)
+        if self.predictions:
+            self.prediction_head = Linear(self.predictions)
 
     def _memory(self) -> Memory:
         return Memory(self.memory, self.memory_size, self.dtype)
@@ -66,10 +75,13 @@ class QNetwork(nn.Module):
         return tuple(jnp.zeros(shape) for _ in range(self.memory_layers))
 
     def __call__(
-        self, obs: Array, avail: Array, first: Array, carry: Carries
-    ) -> tuple[Array, Carries]:
-        """Values [T, ..., actions] of sequences, and the last recurrent states."""
+        self, obs: Array, avail: Array, first: Array, carry: Carries, dropout: Key | None = None
+    ) -> QOutputs:
+        """Values of sequences; `dropout` is a key in training, None otherwise."""
         x = self.trunk(obs, jnp.int32(0), first.shape)
+        if self.dropout and dropout is not None:
+            kept = jax.random.bernoulli(dropout, 1.0 - self.dropout, x.shape)
+            x = jnp.where(kept, x / (1.0 - self.dropout), 0).astype(x.dtype)
         after = []
         layers = [self.core, *self.upper_core] if self.memory != "none" else []
         for layer, before in zip(layers, carry, strict=True):
@@ -80,7 +92,8 @@ class QNetwork(nn.Module):
             legal = avail.astype(jnp.float32)
             mean = (advantage * legal).sum(-1, keepdims=True) / legal.sum(-1, keepdims=True)
             advantage = self.value_head(x) + advantage - mean
-        return jnp.where(avail, advantage, UNAVAILABLE), tuple(after)
+        predictions = self.prediction_head(x) if self.predictions else None
+        return QOutputs(jnp.where(avail, advantage, UNAVAILABLE), tuple(after), predictions)
 
 
 class Linear(nn.Module):
@@ -112,71 +125,3 @@ class GreedyValue:
     def log_prob(values: Array, sample: Array) -> Array:
         """Has the gradient of the log-density at a sample: that of the mean times the noise."""
         return jnp.sum(jnp.where(sample != 0, values, 0.0) * sample, axis=-1)
-
-
-@dataclass(frozen=True)
-class QPolicy:
-    """Greedy actions, or random ones with a probability that differs between environments."""
-
-    network: QNetwork
-    obs_shape: tuple[int, ...]
-    exploration: float = 0.0  # the largest rate of random actions; 0: always greedy
-    exploration_spread: float = 7.0  # the smallest rate is the largest to the power 1 + this
-
-    distribution = GreedyValue
-    kind: ClassVar[str] = "q_network"  # its registered name in policy files
-
-    def init(self, key: Key) -> Any:
-        """Initial parameters."""
-        first = jnp.zeros((1, 1), bool)
-        obs = jnp.zeros((1, 1, *self.obs_shape), jnp.uint8)
-        avail = jnp.ones((1, 1, self.network.num_actions), bool)
-        return self.network.init(key, obs, avail, first, self.initial_carry((1,)))["params"]
-
-    def initial_carry(self, batch: tuple[int, ...]) -> Carries:
-        """Initial recurrent states."""
-        return self.network.initial_carry(batch)
-
-    def values(
-        self, params: Any, obs: Array, avail: Array, first: Array, carry: Carries
-    ) -> tuple[Array, Carries]:
-        """Values [T, ..., actions] of sequences, and the last recurrent states."""
-        out: Any = self.network.apply({"params": params}, obs, avail, first, carry)
-        values, after = out
-        return values, after
-
-    def act(
-        self, params: Any, carry: Carries, view: View, key: Key, greedy: bool = False
-    ) -> tuple[Array, Carries, dict[str, Any]]:
-        """One action per seat, with the recurrent state before it."""
-        values, after = self.values(
-            params, view.obs[None], view.avail[None], view.first[None], carry
-        )
-        action = values[0].argmax(-1).astype(jnp.int32)
-        if self.exploration and not greedy:
-            explore_key, action_key = jax.random.split(key)
-            logits = jnp.where(view.avail, 0.0, UNAVAILABLE)
-            at_random = jax.random.categorical(action_key, logits).astype(jnp.int32)
-            explores = jax.random.uniform(explore_key, action.shape) < self.rates(action.shape)
-            action = jnp.where(explores, at_random, action)
-        return action, after, {"carry": carry}
-
-    def rates(self, shape: tuple[int, ...]) -> Array:
-        """Exploration rates [environments, 1, ...]: many small ones, few large ones."""
-        number = jnp.arange(shape[0]) % EXPLORATION_VALUES
-        power = 1.0 + self.exploration_spread * number / (EXPLORATION_VALUES - 1)
-        return (self.exploration**power).reshape(-1, *[1] * (len(shape) - 1))
-
-    def settings(self) -> dict[str, Any]:
-        """Plain values from which `make_q_policy` rebuilds the policy."""
-        return {"network": plain_settings(self.network), "obs_shape": list(self.obs_shape)}
-
-    def actor(self, params: Any, task: int | None) -> tuple[QPolicy, Any]:
-        """The policy without exploration; it acts alike on all tasks."""
-        return QPolicy(self.network, self.obs_shape), params
-
-
-def make_q_policy(settings: Mapping[str, Any]) -> QPolicy:
-    """The policy that its `settings` describe."""
-    network = network_from(QNetwork, settings["network"])
-    return QPolicy(network, tuple(int(n) for n in settings["obs_shape"]))

@@ -75,6 +75,7 @@ def collect(
         act_key, step_key, reset_key = keys
         now = state.step
         action, memory, extras = players.act(seated, state.memory, now.view, act_key)
+        extras = extras | targets_of(env, players, seated, state.env_state, task)
         env_state, then = step_all(env, step_key, state.env_state, action, task)
         valid = ~now.truncated
         record = Trajectory(
@@ -105,6 +106,17 @@ def collect(
         seat=players.seat_numbers(seated, num_envs) if players.own_seats else None,
     )
     return end, traj
+
+
+def targets_of(
+    env: Environment, players: Players, seated: Seated, env_state: Any, task: Any
+) -> dict[str, Any]:
+    """Labels for the learner's auxiliary loss, if its policy `predicts` any of the targets."""
+    names = getattr(players.learner, "predicts", ())
+    if not names:
+        return {}
+    targets = jax.vmap(env.targets, in_axes=(0, None))(env_state, task)
+    return {"targets": {name: of_own_seats(players, seated, targets[name]) for name in names}}
 
 
 def of_own_seats(players: Players, seated: Seated, x: Array) -> Array:

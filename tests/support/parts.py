@@ -4,7 +4,9 @@ import brigade
 from brigade.core import ContinualMethod
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
-from brigade.learners.r2d2 import IQL, QConfig, QNetworkConfig
+from brigade.learners.pqn import PQN
+from brigade.learners.q_settings import QConfig, QNetworkConfig
+from brigade.learners.r2d2 import IQL
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
 
@@ -35,10 +37,10 @@ def example_for(learner):
 def small_settings(learner):
     """The settings of a learner by its name: its defaults, with a small buffer if it has one."""
     kind = brigade.get("learners", learner)
-    if not issubclass(kind, IQL):
-        return kind()
     network = QNetworkConfig(hidden=(8,), memory_size=8)
-    return kind(QConfig(**SMALL_Q["q"]), network)
+    if issubclass(kind, PQN):
+        return kind(network=network)
+    return kind(QConfig(**SMALL_Q["q"]), network) if issubclass(kind, IQL) else kind()
 
 
 def make_learner(env, num_tasks=3, **settings):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
+from itertools import permutations
 from typing import NamedTuple
 
 import jax
@@ -44,7 +45,7 @@ class Games(NamedTuple):
     turn: np.ndarray
     obs: np.ndarray
     avail: np.ndarray
-    score: np.ndarray
+    points: np.ndarray
     over: np.ndarray
     state: object
     events: np.ndarray
@@ -90,7 +91,7 @@ def played(name: str) -> Games:
             states.turn,
             steps.view.obs,
             steps.view.avail,
-            steps.info["score"],
+            jnp.cumsum(steps.reward[:, 0] * ~jnp.roll(steps.terminated, 1).at[0].set(False)),
             steps.terminated,
             states,
             steps.info["events"],
@@ -131,7 +132,7 @@ def test_games_are_those_of_open_spiel(name):
                 state.apply_action(int(games.deck[number, drawn]))
                 drawn += 1
             assert state.is_terminal() == games.over[number, time]
-            assert state.returns()[0] == games.score[number, time]
+            assert state.returns()[0] == games.points[number, time]
             for seat in range(v.players):
                 theirs = np.array(state.observation_tensor(seat))
                 np.testing.assert_array_equal(games.obs[number, time, seat], theirs)
@@ -218,20 +219,22 @@ def test_a_lost_game_scores_zero_or_keeps_its_fireworks(rule, score):
     env = Hanabi(colors=1, ranks=3, hand_size=2, life_tokens=1, lost_game=rule)
     deck = [0, 2, 0, 1, 0, 1]
     _, now = play(env, deck, [PLAY_0])
-    assert float(now.info["score"]) == float(now.reward[0]) == 1.0
+    assert float(now.reward[0]) == 1.0
+    assert float(now.info["score"]) == pytest.approx(1 / 3)
     _, now = play(env, deck, [PLAY_0, PLAY_0])  # the second lowest card does not fit
     assert bool(now.terminated)
-    assert float(now.info["score"]) == score
+    assert float(now.info["score"]) == pytest.approx(score / 3)
     assert float(now.reward[0]) == score - 1.0
 
 
 def test_tokens_of_a_task_are_data():
     env = Hanabi(colors=2, ranks=3, hand_size=2, hint_tokens=3, life_tokens=2)
     few = env.task(hint_tokens=1, life_tokens=1)
-    state, now = play(env, list(range(6)) * 2, [], few)
+    deck = [0, 1, 3, 4, 0, 1, 3, 4, 0, 3, 2, 5]
+    state, now = play(env, deck, [], few)
     assert (int(state.hints), int(state.lives)) == (1, 1)
     assert not now.view.avail[0, DISCARD_0]  # all of its tokens are there
-    state, now = play(env, list(range(6)) * 2, [PLAY_1], few)  # rank 2 first: it does not fit
+    state, now = play(env, deck, [PLAY_1], few)  # rank 2 first: it does not fit
     assert bool(now.terminated)
     with pytest.raises(ValueError, match="hint_tokens is 4; in this game a task has 1 to 3"):
         env.task(hint_tokens=4)
@@ -352,7 +355,74 @@ def test_impossible_games_are_refused(settings, message):
         Hanabi(**settings)
 
 
-def test_a_deck_of_another_size_is_refused():
+@pytest.mark.parametrize(
+    ("deck", "message"),
+    [
+        ([0] * 49, "this game has 50 cards"),
+        ([25] * 50, "a card is 25 or 25; use 0 to 24"),
+        ([1, *Hanabi().variant.deck.tolist()[1:]], "the deck has 2 of card 0; this game has 3"),
+    ],
+)
+def test_impossible_decks_are_refused(deck, message):
     env = Hanabi()
-    with pytest.raises(ValueError, match="this game has 50 cards"):
-        env.deal(list(range(49)), env.task())
+    with pytest.raises(ValueError, match=message):
+        env.deal(deck, env.task())
+
+
+# --- symmetries ---
+
+
+@pytest.mark.parametrize("name", ["two players", "four players", "small"])
+def test_a_game_with_renamed_colors_is_seen_through_the_symmetry(name):
+    """The same moves in both games: other colours, the same everything."""
+    env, games = VARIANTS[name], played(name)
+    v, symmetries = env.variant, env.symmetries
+    orders = list(permutations(range(v.colors)))
+    assert len(symmetries.observation) == len(symmetries.action) == len(orders)
+    assert (symmetries.observation[0] == np.arange(env.obs_shape[0])).all()
+    some = sorted({0, 1, len(orders) // 3, len(orders) - 1})
+
+    @jax.jit
+    def replay(deck, actions):
+        state, now = env.deal(deck, env.task())
+
+        def move(state, action):
+            joint = jnp.full(v.players, v.wait).at[state.turn].set(action)
+            state, then = env.step(KEY, state, joint, env.task())
+            return state, (then.view.obs, then.view.avail, then.reward)
+
+        return now.view.obs, jax.lax.scan(move, state, actions)[1]
+
+    for game in range(4):
+        for number in some:
+            order = orders[number]  # the original colour of each new one
+            new = np.argsort(order)
+            cards = games.deck[game]
+            renamed = new[cards // v.ranks] * v.ranks + cards % v.ranks
+            moved = np.argsort(symmetries.action[number])[games.action[game]]
+            first, (obs, avail, reward) = replay(renamed, moved)
+            moves = int(games.over[game].argmax())
+            seen = games.obs[game][..., symmetries.observation[number]]
+            np.testing.assert_array_equal(first, seen[0])
+            np.testing.assert_array_equal(obs[:moves], seen[1 : moves + 1])
+            legal = games.avail[game][..., symmetries.action[number]]
+            np.testing.assert_array_equal(avail[:moves], legal[1 : moves + 1])
+            assert float(reward[:moves, 0].sum()) == games.points[game, moves]
+
+
+@pytest.mark.parametrize("name", ["two players", "five players", "one rank"])
+def test_observations_show_the_last_move(name):
+    env, games = VARIANTS[name], played(name)
+    shown = env.shown_moves
+    assert len(shown) == env.num_actions
+    for game in range(16):
+        moves = int(games.over[game].argmax())
+        for time in range(moves + 1):
+            for seat in range(env.players):
+                obs = games.obs[game, time, seat]
+                seen = [
+                    action
+                    for action, choices in enumerate(shown)
+                    if any(all(obs[entry] for entry in entries) for entries in choices)
+                ]
+                assert seen == ([int(games.action[game, time - 1])] if time else [])

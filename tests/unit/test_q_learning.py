@@ -13,10 +13,15 @@ from support.parts import SMALL_Q, make_trainer
 import brigade
 from brigade.core import Acting
 from brigade.envs.hanabi import Hanabi
+from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
 from brigade.learners import prioritised
-from brigade.learners.r2d2 import IQL, VDN, QConfig, QNetworkConfig, n_step_returns
-from brigade.nets.q_network import EXPLORATION_VALUES, GreedyValue
+from brigade.learners.pqn import PQN, PQNConfig, lambda_returns
+from brigade.learners.q_sequences import outputs_of, prediction_loss
+from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
+from brigade.learners.r2d2 import IQL, VDN, n_step_returns
+from brigade.nets.q_network import GreedyValue
+from brigade.nets.q_policy import EXPLORATION_VALUES, NO_MOVE, Seen, observed_move
 from brigade.partners.files import load_policies
 from brigade.runs.config import from_dict
 from brigade.runs.export import policies_of
@@ -115,10 +120,13 @@ def test_uniform_sampling_ignores_priorities_but_not_empty_slots():
 # --- losses ---
 
 
-def build(kind=IQL, memory="lstm", layers=2, **settings):
+def build(kind=IQL, memory="lstm", layers=2, add=None, dropout=0.0, **settings):
     small = {"buffer_size": 64, "warm_up": 0, "batch_size": 4, "gradient_steps": 2, "gamma": 0.9}
-    network = QNetworkConfig(hidden=(8,), memory=memory, memory_size=8, memory_layers=layers)
-    return kind(QConfig(**small | settings), network).build(ENV, num_tasks=3, updates_per_task=4)
+    network = QNetworkConfig(
+        hidden=(8,), memory=memory, memory_size=8, memory_layers=layers, dropout=dropout
+    )
+    learner = kind(QConfig(**small | settings), network, add or Additions())
+    return learner.build(ENV, num_tasks=3, updates_per_task=4)
 
 
 def rollout(learner):
@@ -145,12 +153,12 @@ def test_errors_are_those_of_a_plain_loop(kind, memory, burn_in, length):
     target = jax.tree.map(lambda x: x + 0.1, state.params)
     state = state.replace(aux=state.aux.replace(target=target))
     sequences = jax.jit(learner._sequences)(state, traj)
-    errors = np.asarray(jax.jit(learner._errors)(state.params, target, sequences))
+    errors = np.asarray(jax.jit(learner._errors)(state.params, target, sequences)[0])
     length = length or NUM_STEPS
     seats = ENV.num_agents if kind is VDN else 1
     assert errors.shape == (NUM_STEPS // length * NUM_ENVS * ENV.num_agents // seats, length)
 
-    step = jax.jit(learner.policy.values)
+    step = jax.jit(lambda p, o, a, f, c: learner.policy.values(p, Seen(o, a, None), f, c))
 
     def walk(params, start, env, own):
         """Values of all actions [length + 1, own seats, actions]."""
@@ -159,7 +167,7 @@ def test_errors_are_those_of_a_plain_loop(kind, memory, burn_in, length):
         for t in range(start, start + length + 1):
             view = jax.tree.map(lambda x, t=t: x[t], traj.view) if t < NUM_STEPS else traj.last_view
             obs, avail, first = (x[env, own][None] for x in (view.obs, view.avail, view.first))
-            out, carry = step(params, obs, avail, first, carry)
+            out, carry, _ = step(params, obs, avail, first, carry)
             values.append(np.asarray(out[0]))
         return np.stack(values)
 
@@ -198,7 +206,7 @@ def test_the_loss_weighs_sequences_and_measures_their_surprise():
     batch = learner.take(data, jax.tree.map(lambda x: x[0], index))
     batch = batch.replace(importance=jnp.array([1.0, 0.5, 0.0, 0.25]))
     loss, metrics = jax.jit(learner.loss)(state.params, state, batch, KEY)
-    errors = jax.jit(learner._errors)(state.params, state.aux.target, batch.sequences)
+    errors, _ = jax.jit(learner._errors)(state.params, state.aux.target, batch.sequences)
     error = np.abs(errors)
     huber = np.where(error <= 1, 0.5 * error**2, error - 0.5).sum(1)
     np.testing.assert_allclose(loss, (huber * [1.0, 0.5, 0.0, 0.25]).mean(), rtol=1e-5)
@@ -240,6 +248,211 @@ def test_nothing_is_learned_in_the_warm_up():
     assert int(begun.aux.buffer.filled) == 0
 
 
+@pytest.mark.parametrize(
+    ("strategy", "wanted"), [("surprise", [1.0, 1.0]), ("reward", [3.001, 0.501])]
+)
+def test_what_makes_a_sequence_worth_replaying(strategy, wanted):
+    learner = build(priority=strategy, layers=1)
+    state, traj = rollout(learner)
+    reward = jnp.zeros_like(traj.reward).at[2, 0].set(-2.0).at[5, 0].set(1.0).at[0, 1].set(0.5)
+    state, _, index = jax.jit(learner.prepare)(state, traj.replace(reward=reward), KEY)
+    rows = [0, ENV.num_agents]  # environments 0 and 1, seat 0
+    np.testing.assert_allclose(state.aux.buffer.priority[np.array(rows)], wanted, rtol=1e-5)
+    first = jax.tree.map(lambda x: x[0], index)
+    after = learner.after_update(state, first, {"priority": jnp.full(4, 7.0)})
+    changed = np.asarray(after.aux.buffer.priority)[np.asarray(first.slot)]
+    assert (changed == 7.0).all() == (strategy == "surprise")
+
+
+def test_uniform_replay_gives_every_sequence_the_same_weight():
+    learner = build(priority="uniform", layers=1)
+    state, traj = rollout(learner)
+    buffer = prioritised.add(state.aux.buffer, learner._sequences(state, traj))
+    skewed = buffer.replace(priority=buffer.priority.at[0].set(1e6))
+    state = state.replace(aux=state.aux.replace(buffer=skewed))
+    _, _, index = jax.jit(learner.prepare)(state, traj, KEY)
+    np.testing.assert_allclose(index.importance, 1.0)
+    assert len(np.unique(index.slot)) > 2
+
+
+def test_dropout_is_only_in_the_loss():
+    learner = build(dropout=0.5, layers=1)
+    state, traj = rollout(learner)
+    state, data, index = jax.jit(learner.prepare)(state, traj, KEY)
+    batch = learner.take(data, jax.tree.map(lambda x: x[0], index))
+    losses = [learner.loss(state.params, state, batch, jax.random.key(n))[0] for n in (1, 1, 2)]
+    assert losses[0] == losses[1] != losses[2]
+    view = jax.tree.map(lambda x: x[0], traj.view)
+    carry = learner.policy.initial_carry(view.active.shape)
+    one, other = (
+        learner.policy.act(state.params, carry, view, jax.random.key(n), greedy=True)[0]
+        for n in (1, 2)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+# --- additions: other-play, greedy moves, the auxiliary loss ---
+
+
+def test_the_auxiliary_loss_by_hand():
+    """Two cards, three classes; the third slot is empty."""
+    logits = jnp.log(jnp.array([0.5, 0.25, 0.25, 0.1, 0.1, 0.8, 0.3, 0.3, 0.4]))
+    loss = prediction_loss(logits, jnp.array([0, 2, -1], jnp.int8))
+    np.testing.assert_allclose(loss, -(np.log(0.5) + np.log(0.8)) / 2, rtol=1e-6)
+    assert float(prediction_loss(logits, jnp.full(3, -1, jnp.int8))) == 0.0
+
+
+@pytest.mark.parametrize("kind", [IQL, VDN])
+def test_the_auxiliary_loss_is_added_with_its_weight(kind):
+    learner = build(kind, layers=1, add=Additions(aux=0.25))
+    state, traj = rollout(learner)
+    sequences = jax.jit(learner._sequences)(state, traj)
+    out = outputs_of(learner.policy, state.params, sequences)
+    _, added = learner._errors(state.params, state.params, sequences)
+    logits = np.asarray(out.predictions)[:, :-1].reshape(*sequences.target.shape, 3)
+    target, valid = np.asarray(sequences.target), np.asarray(sequences.valid)
+    for row in range(0, len(target), 2):
+        total = 0.0
+        for t in range(NUM_STEPS):
+            for seat in range(target.shape[2]):
+                labels = [(c, k) for c, k in enumerate(target[row, t, seat]) if k >= 0]
+                each = [
+                    np.log(np.exp(logits[row, t, seat, c]).sum()) - logits[row, t, seat, c, k]
+                    for c, k in labels
+                ]
+                total += valid[row, t] * np.mean(each)
+        np.testing.assert_allclose(added[row], 0.25 * total, rtol=1e-4)
+
+
+def test_other_play_renames_the_game_for_all_seats_but_the_first():
+    learner = build(layers=1, add=Additions(op=True))
+    state, traj = rollout(learner)
+    tables, symmetry = ENV.symmetries, np.asarray(traj.extras["symmetry"])
+    assert (symmetry[:, :, 0] == 0).all()
+    assert {0, 1} == set(symmetry[:, :, 1].ravel().tolist())  # two colours
+    first = np.asarray(traj.view.first[:, :, 1])
+    assert (symmetry[1:, :, 1] == symmetry[:-1, :, 1])[~first[1:]].all()  # for a whole episode
+    sequences = jax.jit(learner._sequences)(state, traj)
+    obs, avail = np.asarray(traj.view.obs), np.asarray(traj.view.avail)
+    for env in range(NUM_ENVS):
+        for seat in (0, 1):
+            row = env * 2 + seat
+            for t in range(NUM_STEPS):
+                k = symmetry[t, env, seat]
+                seen = obs[t, env, seat][tables.observation[k]]
+                np.testing.assert_array_equal(sequences.obs[row, t, 0], seen)
+                choice = int(sequences.action[row, t, 0])
+                assert int(traj.action[t, env, seat]) == tables.action[k, choice]
+                assert avail[t, env, seat][tables.action[k]][choice]
+
+
+def test_other_play_ends_with_training():
+    learner = build(layers=1, add=Additions(op=True), exploration=0.0)
+    state, traj = rollout(learner)
+    view = jax.tree.map(lambda x: x[0], traj.view)
+    plain, params = learner.policy.actor(state.params, None)
+    assert plain.symmetries is None
+    for key in (1, 2):
+        here, _, _ = learner.policy.act(
+            params, learner.policy.initial_carry((NUM_ENVS, 2)), view, jax.random.key(key), True
+        )
+        there, _, _ = plain.act(params, plain.initial_carry((NUM_ENVS, 2)), view, KEY)
+        np.testing.assert_array_equal(here, there)
+
+
+@pytest.mark.parametrize("op", [False, True])
+def test_seats_see_the_greedy_move_beside_the_one_played(op):
+    """With exploration both differ; the sequences hold what was seen, renamed like the rest."""
+    learner = build(VDN, layers=1, add=Additions(sad=True, op=op), exploration=1.0)
+    state, traj = rollout(learner)
+    policy, tables = learner.policy, ENV.symmetries
+    symmetry = np.zeros(traj.action.shape, int)
+    if op:
+        symmetry = np.asarray(traj.extras["symmetry"])
+    move, active = np.asarray(traj.extras["move"]), np.asarray(traj.view.active)
+    differs = 0
+    for t in range(NUM_STEPS - 1):
+        view = jax.tree.map(lambda x, t=t: x[t], traj.view)
+        seen = policy.seen(view.obs, view.avail, jnp.asarray(symmetry[t]) if op else None, None)
+        seen = seen._replace(move=jnp.asarray(move[t]))
+        core = jax.tree.map(lambda x, t=t: x[t], traj.extras["carry"])
+        now, first = jax.tree.map(lambda x: x[None], (seen, view.first))
+        best = np.asarray(policy.values(state.params, now, first, core).values[0].argmax(-1))
+        for env in range(NUM_ENVS):
+            if bool(traj.terminated[t, env]) or bool(traj.view.first[t + 1, env, 0]):
+                assert (move[t + 1, env] == NO_MOVE).all()
+                continue
+            mover = int(active[t, env].argmax())
+            greedy = tables.action[symmetry[t, env, mover], best[env, mover]]
+            differs += greedy != int(traj.action[t, env, mover])
+            for seat in (0, 1):
+                k = symmetry[t + 1, env, seat]
+                assert tables.action[k, move[t + 1, env, seat]] == greedy
+    assert differs > 0
+    sequences = jax.jit(learner._sequences)(state, traj)
+    np.testing.assert_array_equal(sequences.move[:, :-1], np.moveaxis(move, 0, 1))
+
+
+def test_a_partners_move_counts_as_its_greedy_one():
+    policy = build(layers=1, add=Additions(sad=True)).policy
+    state, now = ENV.reset(KEY, SEQUENCE[0])
+    legal = int(np.flatnonzero(now.view.avail[0])[0])
+    _, then = ENV.step(KEY, state, jnp.array([legal, ENV.variant.wait]), SEQUENCE[0])
+    own = jax.tree.map(lambda x: x[None, 1:], then.view.replace(state=None))  # seat 1 alone
+    assert int(policy.last_move(policy.initial_carry((1, 1)), own)[0, 0]) == legal
+    assert int(observed_move(now.view.obs, ENV.shown_moves)[0]) == NO_MOVE
+
+
+def test_additions_need_a_game_that_offers_them():
+    kitchen = Overcooked(2, 5, 5)
+    for name, value in (("op", True), ("sad", True), ("aux", 0.25)):
+        with pytest.raises(ValueError, match=f"^{name} .*Overcooked"):
+            IQL(add=Additions(**{name: value})).build(kitchen, num_tasks=1, updates_per_task=1)
+
+
+# --- parallel Q-learning ---
+
+
+def test_lambda_returns_by_hand():
+    """Discount 1/2, weight 1/2. The episode ends after step 1."""
+    reward, value = jnp.array([1.0, 2.0, 4.0]), jnp.array([9.0, 10.0, 20.0, 30.0])
+    no = jnp.zeros(3, bool)
+    ends = no.at[1].set(True)
+    # 4 + 30/2 = 19; 2; 1 + (10/2 + 2/2) / 2 = 4
+    np.testing.assert_allclose(lambda_returns(reward, value, ends, no, 0.5, 0.5), [4, 2, 19])
+    # 2 + 20/2 = 12: the value of the state the time limit cut off; 1 + (5 + 6) / 2
+    np.testing.assert_allclose(lambda_returns(reward, value, no, ends, 0.5, 0.5), [6.5, 12, 19])
+    # weight 0 is one step, weight 1 looks to the end
+    np.testing.assert_allclose(lambda_returns(reward, value, no, no, 0.5, 0.0), [6, 12, 19])
+    np.testing.assert_allclose(lambda_returns(reward, value, no, no, 0.5, 1.0), [6.75, 11.5, 19])
+
+
+def parallel(**settings):
+    network = QNetworkConfig(hidden=(8,), memory="gru", memory_size=8, layer_norm=True)
+    config = PQNConfig(**{"minibatches": 3, "epochs": 2} | settings)
+    return PQN(config, network).build(ENV, num_tasks=3, updates_per_task=4)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_parallel_q_learning_uses_every_sequence_once_per_pass(together):
+    learner = parallel(sum_seats=together, gamma=0.9, td_lambda=0.5)
+    state, traj = rollout(learner)
+    after, data, index = jax.jit(learner.prepare)(state, traj, KEY)
+    number = NUM_ENVS * (1 if together else 2)
+    assert index.shape == (6, number // 3)
+    for one_pass in np.split(np.asarray(index), 2):
+        assert sorted(one_pass.ravel()) == list(range(number))
+    batch = learner.take(data, index[0])
+    loss, _ = jax.jit(learner.loss)(state.params, after, batch, KEY)
+    values = outputs_of(learner.policy, state.params, batch.sequences).values
+    chosen = np.take_along_axis(
+        np.asarray(values)[:, :-1], np.asarray(batch.sequences.action)[..., None], -1
+    )[..., 0].sum(-1)
+    played = np.asarray(batch.sequences.valid)
+    error = (np.asarray(batch.returns) - chosen) * played
+    np.testing.assert_allclose(loss, 0.5 * (error**2).sum() / played.sum(), rtol=1e-5)
+
+
 # --- acting ---
 
 
@@ -269,9 +482,16 @@ def test_no_gradient_comes_from_foreign_moves(kind):
     )
 
 
-@pytest.mark.parametrize("method", ["agem", "ewc", "packnet"])
-def test_continual_methods_work_with_it(method):
-    learner = build(layers=1)
+@pytest.mark.parametrize(
+    ("method", "learner"),
+    [
+        ("agem", lambda: build(layers=1)),
+        ("ewc", lambda: build(layers=1, add=Additions(op=True, sad=True, aux=0.25))),
+        ("packnet", lambda: parallel(minibatches=2)),
+    ],
+)
+def test_continual_methods_work_with_it(method, learner):
+    learner = learner()
     method = brigade.get("methods", method)()
     trainer, evaluator = make_trainer(ENV, learner, method)
     check_method(method, trainer, evaluator, SEQUENCE)

@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
+from brigade.core import Array, Environment, Key, Symmetries, TaskSequence, TimeStep, View
 from brigade.envs.hanabi import rules
 from brigade.envs.hanabi.observe import observations, own_hand, part_sizes
 from brigade.envs.hanabi.rules import State, Task
+from brigade.envs.hanabi.symmetries import color_symmetries, shown_moves
 from brigade.envs.hanabi.variant import (
     DISCARD,
     HINT_COLOR,
@@ -106,14 +107,28 @@ class Hanabi(Environment):
 
         Cards are numbers, `color * ranks + rank`. Player 0 gets a whole hand first, then player 1.
         """
-        if np.shape(deck) != (self.variant.deck_size,):
-            raise ValueError(
-                f"the deck has shape {np.shape(deck)}; this game has {self.variant.deck_size} cards"
-            )
+        self._check_deck(deck)
         state = rules.deal(jnp.asarray(deck), task, self.variant)
         action = jnp.full(self.players, -1, jnp.int32)
         events = jnp.zeros((self.players, len(EVENTS)), bool)
         return state, self._time_step(state, task, action, jnp.float32(0.0), events)
+
+    def _check_deck(self, deck: Any) -> None:
+        """Refuse decks that are not the variant's; in compiled code only by their size."""
+        v = self.variant
+        if np.shape(deck) != (v.deck_size,):
+            raise ValueError(
+                f"the deck has shape {np.shape(deck)}; this game has {v.deck_size} cards"
+            )
+        if isinstance(deck, jax.core.Tracer):
+            return
+        cards = np.asarray(deck)
+        if ((cards < 0) | (cards >= v.cards)).any():
+            raise ValueError(f"a card is {cards.min()} or {cards.max()}; use 0 to {v.cards - 1}")
+        wrong = np.flatnonzero(np.bincount(cards, minlength=v.cards) != v.copies)
+        if len(wrong):
+            found, wanted = (cards == wrong[0]).sum(), v.copies[wrong[0]]
+            raise ValueError(f"the deck has {found} of card {wrong[0]}; this game has {wanted}")
 
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
         """Shuffle and deal."""
@@ -125,14 +140,29 @@ class Hanabi(Environment):
         """Play the action of the player whose turn it is; the others' are ignored."""
         action = action.astype(jnp.int32)
         after = rules.step(state, action[state.turn], task, self.variant)
-        reward = self._score(after) - self._score(state)
+        reward = self._points(after) - self._points(state)
         return after, self._time_step(after, task, action, reward, self._events(state, after))
 
     def targets(self, state: State, task: Task) -> dict[str, Array]:
         """What auxiliary losses can predict: whether one's own cards are playable or useless."""
         return {"own_hand": own_hand(state, self.variant)}
 
-    def _score(self, state: State) -> Array:
+    @property
+    def target_sizes(self) -> dict[str, tuple[int, int]]:
+        """A class for every card of one's hand: unknown, playable or discardable."""
+        return {"own_hand": (self.variant.hand_size, 3)}
+
+    @property
+    def symmetries(self) -> Symmetries:
+        """All renamings of colours."""
+        return color_symmetries(self.variant)
+
+    @property
+    def shown_moves(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Where observations show the last move."""
+        return shown_moves(self.variant)
+
+    def _points(self, state: State) -> Array:
         return rules.score(state, self.lost_game == "zero").astype(jnp.float32)
 
     def _events(self, before: State, after: State) -> Array:
@@ -169,7 +199,8 @@ class Hanabi(Environment):
             task_id=jnp.broadcast_to(task.id, seats),
             state=state,
         )
-        info = {"events": events, "score": self._score(state)}
+        # Scores are normalised everywhere in Brigade; returns are the points of the game.
+        info = {"events": events, "score": self._points(state) / self.variant.best_score}
         return TimeStep(view, shared, over, ~over & (state.time >= self.horizon), info)
 
     def picture(self, task: Task) -> np.ndarray:

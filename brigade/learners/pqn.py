@@ -1,0 +1,229 @@
+"""Parallel Q-learning (PQN): Q-learning on fresh rollouts, without replay and target networks.
+
+Layer norm keeps it stable (Gallici et al., 2024). Returns are mixtures of n-step returns for all n,
+weighted by powers of lambda, from the network as it was at the start of the update.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from brigade.core import Array, Environment, Key, LearnerState, Metrics, Trajectory
+from brigade.core.checks import at_least, positive, within
+from brigade.learners.losses import total_reward
+from brigade.learners.ppo import take_rows
+from brigade.learners.q_sequences import (
+    SequenceBatch,
+    SequenceLearner,
+    at_action,
+    check_length,
+    counted,
+    cut,
+    outputs_of,
+    prediction_loss,
+)
+from brigade.learners.q_settings import Additions, QNetworkConfig
+
+
+@dataclass(frozen=True)
+class PQNConfig:
+    """Settings of parallel Q-learning."""
+
+    learning_rate: float = 5e-4
+    """Learning rate at the start of every task; it decays linearly."""
+    final_learning_rate: float = 5e-5
+    """Learning rate at the end of every task."""
+    max_grad_norm: float = 1.0
+    """Gradients are clipped to this global norm."""
+    gamma: float = 0.99
+    """Discount factor."""
+    td_lambda: float = 0.9
+    """Weight of longer returns: 0 looks one step ahead, 1 to the end of the rollout."""
+    sum_seats: bool = True
+    """Sum the values of all own seats, as VDN does; otherwise every seat learns for itself."""
+    sequence_length: int | None = None
+    """Timesteps of a sequence; it must divide num_steps. None is num_steps."""
+    epochs: int = 2
+    """Passes over a rollout."""
+    minibatches: int = 4
+    """Minibatches per pass."""
+    exploration: float = 0.1
+    """Largest rate of random actions; environment i of 80 has it to the power 1 + 7 i / 79."""
+    shaping_steps: float | None = 2.5e6
+    """Steps of a task over which shaped rewards decay linearly to 0; None for no decay."""
+    share_shaping: bool = True
+    """Every seat gets the sum of the shaped rewards of all seats."""
+    reset_optimizer: bool = False
+    """Reset the optimiser at the start of every task."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "minibatches"):
+            at_least(name, getattr(self, name), 1)
+        for name in ("learning_rate", "max_grad_norm"):
+            positive(name, getattr(self, name))
+        at_least("final_learning_rate", self.final_learning_rate, 0.0)
+        if self.shaping_steps is not None:
+            positive("shaping_steps", self.shaping_steps)
+        for name in ("gamma", "td_lambda", "exploration"):
+            within(name, getattr(self, name), 0.0, 1.0)
+
+
+class Targets(SequenceBatch):
+    """Sequences of one rollout, and what their values should be."""
+
+    returns: Array  # [sequences, T] f32
+
+
+@dataclass(frozen=True)
+class PQNLearner(SequenceLearner):
+    """Q-learning on the learner's own seats, from fresh rollouts."""
+
+    config: PQNConfig
+    updates_per_task: int  # rollouts per task, for the learning rate schedule
+    num_tasks: int = 1
+    aux: float = 0.0  # weight of the auxiliary loss
+
+    def init(self, key: Key) -> LearnerState:
+        """Initial parameters and optimiser state."""
+        params = self.policy.init(key)
+        return LearnerState(params, self._optimizer().init(params), jnp.int32(0))
+
+    def for_few_shot(self) -> PQNLearner:
+        """The learner of a clone that is trained for a few updates: its rate does not decay."""
+        rate = self.config.learning_rate
+        return replace(self, config=replace(self.config, final_learning_rate=rate))
+
+    def begin_task(self, state: LearnerState) -> LearnerState:
+        """Restart the schedules."""
+        if self.config.reset_optimizer:
+            state = state.replace(opt_state=self._optimizer().init(state.params))
+        return state.replace(updates=jnp.int32(0))
+
+    def prepare(
+        self, state: LearnerState, traj: Trajectory, key: Key
+    ) -> tuple[LearnerState, Targets, Array]:
+        """The sequences of the rollout with their returns, and shuffled minibatches."""
+        cfg, steps = self.config, traj.action.shape[0]
+        length = cfg.sequence_length or steps
+        check_length(length, 0, steps)
+        shaping = jnp.float32(1.0)
+        if cfg.shaping_steps is not None:
+            done = state.updates * (traj.valid.size / cfg.shaping_steps)
+            shaping = jnp.clip(1.0 - done, 0.0, 1.0)
+        reward = total_reward(traj, shaping, cfg.share_shaping)
+        sequences = cut(self.policy, traj, reward, length, cfg.sum_seats)
+        number = len(sequences.reward)
+        if number % cfg.minibatches:
+            raise ValueError(
+                f"minibatches is {cfg.minibatches}, and a rollout has {number} sequences; choose a "
+                "divisor"
+            )
+        values = outputs_of(self.policy, state.params, sequences).values
+        returns = lambda_returns(
+            sequences.reward,
+            values.max(-1).sum(-1),
+            sequences.terminated,
+            sequences.truncated,
+            cfg.gamma,
+            cfg.td_lambda,
+        )
+        orders = jax.vmap(lambda k: jax.random.permutation(k, number))(
+            jax.random.split(key, cfg.epochs)
+        )
+        index = orders.reshape(cfg.epochs * cfg.minibatches, -1)
+        return state.replace(updates=state.updates + 1), Targets(sequences, returns), index
+
+    def take(self, data: Targets, index: Array) -> Targets:
+        """One minibatch."""
+        batch: Targets = take_rows(data, index)
+        return batch
+
+    def loss(
+        self, params: Any, state: LearnerState, batch: Targets, key: Key
+    ) -> tuple[Array, Metrics]:
+        """Half the squared error of the chosen actions' values, and the auxiliary loss."""
+        counts = counted(batch.sequences, 0)
+        out = outputs_of(self.policy, params, batch.sequences, dropout=key)
+        chosen = at_action(out.values[:, :-1], batch.sequences.action).sum(-1)
+        error = (batch.returns - chosen) * counts
+        total = 0.5 * (error**2).sum() / jnp.maximum(counts.sum(), 1.0)
+        metrics = {"loss": total, "td_error": jnp.abs(error).mean()}
+        if self.aux and out.predictions is not None and batch.sequences.target is not None:
+            each = prediction_loss(out.predictions[:, :-1], batch.sequences.target).sum(-1)
+            predicted = (each * counts).sum() / jnp.maximum(counts.sum(), 1.0)
+            total = total + self.aux * predicted
+            metrics["prediction"] = predicted
+        return total, metrics
+
+    def rehearse(self, params: Any, state: LearnerState, batch: Targets) -> tuple[Array, Metrics]:
+        """The same loss on sequences of earlier tasks."""
+        total, _ = self.loss(params, state, batch, jax.random.key(0))
+        return total, {}
+
+    def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
+        """One step of rectified Adam at the current learning rate."""
+        steps, opt_state = self._optimizer().update(grads, state.opt_state, state.params)
+        cfg = self.config
+        # `prepare` has already counted the current rollout; for the first one this is 0.
+        done = jnp.clip((state.updates - 1) / self.updates_per_task, 0.0, 1.0)
+        rate = cfg.learning_rate + done * (cfg.final_learning_rate - cfg.learning_rate)
+        params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
+        return state.replace(params=params, opt_state=opt_state)
+
+    def after_update(self, state: LearnerState, index: Array, metrics: Metrics) -> LearnerState:
+        """Nothing to do after a gradient step."""
+        return state
+
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(self.config.max_grad_norm), optax.scale_by_radam()
+        )
+
+
+def lambda_returns(
+    reward: Array, value: Array, terminated: Array, truncated: Array, gamma: float, weight: float
+) -> Array:
+    """Returns [..., T] that mix the next value with the next return; `value` is [..., T + 1].
+
+    After a terminated step there is nothing. After a truncated one, and at the end of the sequence,
+    there is the value alone.
+    """
+    time_first = [jnp.moveaxis(x, -1, 0) for x in (reward, value[..., 1:], terminated, truncated)]
+
+    def backwards(later: Array, step: list[Array]) -> tuple[Array, Array]:
+        reward, value, terminated, truncated = step
+        mixed = jnp.where(truncated, value, (1.0 - weight) * value + weight * later)
+        total = reward + gamma * ~terminated * mixed
+        return total, total
+
+    _, returns = jax.lax.scan(backwards, value[..., -1], time_first, reverse=True)
+    return jnp.moveaxis(returns, 0, -1)
+
+
+@dataclass(frozen=True)
+class PQN:
+    """Parallel Q-learning without replay."""
+
+    q: PQNConfig = field(default_factory=PQNConfig)
+    network: QNetworkConfig = field(
+        default_factory=lambda: QNetworkConfig(layer_norm=True, memory="gru")
+    )
+    add: Additions = field(default_factory=Additions)
+
+    def build(
+        self,
+        env: Environment,
+        *,
+        num_tasks: int,
+        updates_per_task: int,
+        changing_inputs: int | None = None,
+        critic_ids: int = 0,
+    ) -> PQNLearner:
+        """The learner for an environment; all tasks share one head."""
+        policy = self.add.build_policy(env, self.network, self.q.exploration)
+        return PQNLearner(policy, self.q, updates_per_task, num_tasks, self.add.aux)
