@@ -25,6 +25,15 @@ from brigade.errors import MachineError, UserError
 from brigade.registry import names
 
 STUDIES = "zsc_eval/"  # targets of `brigade reproduce` that are studies
+HANABI_POOL = "lifelong_hanabi/pool"
+HANABI_STUDIES = (
+    HANABI_POOL,
+    *(f"lifelong_hanabi/{name}" for name in ("table-2", "table-6", "table-7", "figure-2")),
+)
+POOL_METHODS = (
+    "some of iql, iql_aux, iql_op, vdn, vdn_aux, vdn_op, sad, sad_aux, sad_op, sad_aux_op "
+    "(default: all, at the small scale eight of them)"
+)
 POPULATION_FILE = "population.safetensors"  # in the run folder of a population
 
 
@@ -113,18 +122,21 @@ def resume(words: list[str]) -> int:
 
 def reproduce(words: list[str]) -> int:
     """`brigade reproduce TARGET`."""
-    from brigade.reproduce.meal import TARGETS
+    from brigade.reproduce.targets import TARGETS
 
     if words and words[0].startswith(STUDIES):
         return study(words)
+    if words and words[0] in HANABI_STUDIES:
+        return hanabi_study(words)
     parser = verb_parser(
         "reproduce",
         "Do the runs of a published table and print the results next to the published numbers. "
         "Finished runs are reused and stopped ones continued. Any setting of brigade run applies "
-        "to all runs of the table, for example --seeds 3. zsc_eval/LAYOUT is a whole study: "
-        "see brigade reproduce zsc_eval/coordination_ring --help.",
+        "to all runs of the table, for example --seeds 3. zsc_eval/LAYOUT and lifelong_hanabi/pool "
+        "are whole studies: see brigade reproduce zsc_eval/coordination_ring --help.",
     )
-    parser.add_argument("target", metavar="TARGET", help=f"one of {', '.join(TARGETS)}")
+    targets = ", ".join((*TARGETS, *HANABI_STUDIES))
+    parser.add_argument("target", metavar="TARGET", help=f"one of {targets}")
     parser.add_argument(
         "--level", choices=("1", "2", "3"), help="difficulty of the kitchens (default: 1)"
     )
@@ -221,6 +233,57 @@ def study(words: list[str]) -> int:
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
     print(f"{'report' if path.is_file() else 'study'}: {path}")
+    return 0
+
+
+def hanabi_study(words: list[str]) -> int:
+    """`brigade reproduce lifelong_hanabi/pool`, and what is made from a pool."""
+    is_pool = words[0] == HANABI_POOL
+    what = (
+        "Train a pool of Hanabi agents in self-play, play all pairs and choose streams of partners."
+        if is_pool
+        else "Compare agents of a pool with agents that kept learning. --env.pool names the pool."
+    )
+    parser = verb_parser(
+        "reproduce",
+        f"{what} What is done is not done again; a stopped study continues. Any setting of brigade "
+        "run applies to all runs.",
+    )
+    parser.add_argument("target", metavar=words[0], help="what to make")
+    parser.add_argument(
+        "--scale",
+        choices=("small", "paper"),
+        default="small",
+        help="small: a small game on two CPU cores; paper: the published settings (default: small)",
+    )
+    parser.add_argument("--out", type=Path, help="folder of the study (default: reproductions/...)")
+    if is_pool:
+        parser.add_argument("--methods", nargs="+", default=[], metavar="NAME", help=POOL_METHODS)
+        parser.add_argument(
+            "--architectures",
+            nargs="+",
+            type=int,
+            default=[],
+            metavar="N",
+            help="some of 1 to 5, the paper's Table 3 (default: all, at the small scale 1 and 4)",
+        )
+        parser.add_argument("--seeds", type=int, help="agents per method and architecture")
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    add_cache(parser)
+    options, settings = parser.parse_known_args(words)
+    prepare_jax(options.cache)
+    from brigade.reproduce import hanabi_tables
+
+    common = (options.scale, options.out, settings, options.quiet)
+    try:
+        if is_pool:
+            chosen = (options.methods, options.architectures, options.seeds)
+            path = hanabi_tables.pool(*common, *chosen)
+        else:
+            path = hanabi_tables.reproduce(options.target, *common)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command continues from here") from None
+    print(f"{'pool' if is_pool else 'results'}: {path}")
     return 0
 
 

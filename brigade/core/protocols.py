@@ -197,6 +197,7 @@ class Learner(Protocol):
     partners' parameters, such as snapshots of itself; `after_rollout(state, traj, key) ->
     LearnerState`, called after all gradient steps on a rollout; `allocate(state, traj) ->
     LearnerState`, to reserve memory for rollouts such as `traj`, once before training;
+    `for_few_shot() -> Learner`, the learner of clones that adapt before an evaluation;
     `evaluates_greedily = True` if evaluations always take greedy actions.
     """
 
@@ -265,6 +266,8 @@ class ContinualMethod:
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 1.0),)
     # False: every task of a stream must be new, with its own id in training order.
     tasks_may_recur: ClassVar[bool] = True
+    # True: every rollout is of a random task of the stream, and schedules last for all of it.
+    mixes_tasks: ClassVar[bool] = False
 
     def check(self, learner: Learner, repetitions: int) -> None:
         """Raise a one-line ValueError if the method cannot be used; called before training."""
@@ -355,6 +358,10 @@ class Benchmark:
     # `seats` are the learner's: numbers from 0, or `random` once per sampled seat.
     cast: Cast = field(default_factory=Cast)
     seats: tuple[str, ...] = ("random",)
+    # Partners that are only met in evaluations, and the policy file (FILE:NAME) with the parameters
+    # that the learner starts from.
+    held_out: Cast = field(default_factory=Cast)
+    start_from: str = ""
     # The measures its reports and tables show (`brigade list measures`).
     measures: tuple[str, ...] = CONTINUAL_MEASURES
     # Named settings that differ from the paper's, in the form of a config file.

@@ -92,9 +92,10 @@ class QLearner(SequenceLearner):
         return state.replace(aux=state.aux.replace(buffer=buffer))
 
     def for_few_shot(self) -> QLearner:
-        """The learner of a clone that is trained for a few updates: a smaller buffer."""
+        """The learner of a clone that is trained for a few updates: it has a smaller buffer and
+        learns from the first batch on, at a constant rate."""
         size = min(self.config.buffer_size, self.config.few_shot_buffer)
-        warm_up = min(self.config.warm_up, size)
+        warm_up = min(self.config.warm_up, self.config.batch_size)
         config = replace(self.config, buffer_size=size, warm_up=warm_up, final_learning_rate=None)
         return replace(self, config=config)
 

@@ -10,6 +10,13 @@ import numpy as np
 SCORE_AXES = ("task", "partner", "seat", "seed", "episode")  # after the axis of evaluations
 ROW_AXIS = "attempt"  # consecutive episodes with one recurrent state
 EVENT_AXES = ("task", "partner", "seat", "seed", "player", "kind")
+HELD_OUT_AXES = ("held_out", "seat", "seed", "episode")  # partners who are never trained with
+FEW_SHOT, HELD_OUT = "few_shot", "held_out"  # prefixes of the names of more evaluations
+
+
+FEW_SHOT_ARRAYS = (f"{FEW_SHOT}_score", f"{FEW_SHOT}_returns")
+HELD_OUT_ARRAYS = (f"{HELD_OUT}_score", f"{HELD_OUT}_returns")
+RECORDED = ("score", "returns", "events", *FEW_SHOT_ARRAYS, *HELD_OUT_ARRAYS)
 
 
 @dataclass
@@ -27,6 +34,7 @@ class Record:
     horizon: int = 0  # maximum length of an episode, to normalise counts of events
     partner_names: tuple[str, ...] = ("self",)
     seat_names: tuple[str, ...] = ("all",)
+    held_out_names: tuple[str, ...] = ()
     steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)  # one array per evaluation
     axes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # after the axis of evaluations
@@ -56,28 +64,33 @@ class Record:
                 "event_names": np.array(self.event_names),
                 "horizon": np.array(self.horizon, np.int64),
             }
-        return events | {
-            **{name: np.stack(values) for name, values in self.columns.items()},
-            **{
-                axes_name(name): np.array(("eval", *axes))
-                for name, axes in self.axes.items()
-                if name != "returns"  # the same as those of score
-            },
-            "steps": np.asarray(self.steps, np.int64),
-            "task_ends": ends.astype(np.int64),
-            "task_names": np.array(self.task_names),
-            "partner_names": np.array(self.partner_names),
-            "seat_names": np.array(self.seat_names),
-            "seeds": np.array(self.seeds, np.int64),
-            "repetitions": np.array(self.repetitions, np.int64),
-        }
+        held_out = {"held_out_names": np.array(self.held_out_names)} if self.held_out_names else {}
+        return (
+            events
+            | held_out
+            | {
+                **{name: np.stack(values) for name, values in self.columns.items()},
+                **{
+                    axes_name(name): np.array(("eval", *axes))
+                    for name, axes in self.axes.items()
+                    if name != "returns"  # the same as those of score
+                },
+                "steps": np.asarray(self.steps, np.int64),
+                "task_ends": ends.astype(np.int64),
+                "task_names": np.array(self.task_names),
+                "partner_names": np.array(self.partner_names),
+                "seat_names": np.array(self.seat_names),
+                "seeds": np.array(self.seeds, np.int64),
+                "repetitions": np.array(self.repetitions, np.int64),
+            }
+        )
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Record:
         """The inverse of `arrays`."""
         arrays = with_all_axes(arrays)
         repetitions = int(arrays["repetitions"])
-        names = [name for name in ("score", "returns", "events") if name in arrays]
+        names = [name for name in RECORDED if name in arrays]
         return cls(
             task_names=tuple(arrays["task_names"].tolist()),
             steps_per_task=int(arrays["task_ends"][-1])
@@ -88,6 +101,7 @@ class Record:
             horizon=int(arrays.get("horizon", 0)),
             partner_names=tuple(arrays["partner_names"].tolist()),
             seat_names=tuple(arrays["seat_names"].tolist()),
+            held_out_names=tuple(arrays.get("held_out_names", np.array(())).tolist()),
             steps=arrays["steps"].tolist(),
             columns={name: list(arrays[name]) for name in names},
             axes={name: tuple(arrays[axes_name(name)].tolist()[1:]) for name in names},

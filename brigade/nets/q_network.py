@@ -14,6 +14,7 @@ from brigade.nets.encoders import ENCODERS, exact_times
 from brigade.nets.memory import Memory, carry_size
 
 UNAVAILABLE = -1e9  # the value of actions that are not available
+PREDICTIONS = "prediction_head"  # parameters that only an auxiliary loss needs
 
 Carries: TypeAlias = tuple[Array, ...]  # recurrent states [..., carry_size], one per layer
 

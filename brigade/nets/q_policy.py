@@ -11,7 +11,14 @@ import jax.numpy as jnp
 
 from brigade.core import Array, Key, Symmetries, View
 from brigade.nets.plain import network_from, plain_settings
-from brigade.nets.q_network import UNAVAILABLE, Carries, GreedyValue, QNetwork, QOutputs
+from brigade.nets.q_network import (
+    PREDICTIONS,
+    UNAVAILABLE,
+    Carries,
+    GreedyValue,
+    QNetwork,
+    QOutputs,
+)
 
 EXPLORATION_VALUES = 80  # different exploration rates, one environment after another
 NO_MOVE = -1
@@ -179,8 +186,10 @@ class QPolicy:
         return {"network": plain_settings(self.network), "obs_shape": shape, **moves}
 
     def actor(self, params: Any, task: int | None) -> tuple[QPolicy, Any]:
-        """The policy without exploration and other-play; it acts alike on all tasks."""
-        return QPolicy(self.network, self.obs_shape, shown_moves=self.shown_moves), params
+        """The policy without what only training needs; it acts alike on all tasks."""
+        network = self.network.clone(predictions=0, dropout=0.0)
+        acting = {name: part for name, part in params.items() if name != PREDICTIONS}
+        return QPolicy(network, self.obs_shape, shown_moves=self.shown_moves), acting
 
 
 def observed_move(obs: Array, moves: Moves) -> Array:

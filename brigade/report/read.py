@@ -13,7 +13,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from brigade.metrics.record import EVENT_AXES, SCORE_AXES, axes_name, with_all_axes
+from brigade.metrics.record import (
+    EVENT_AXES,
+    FEW_SHOT_ARRAYS,
+    HELD_OUT_ARRAYS,
+    HELD_OUT_AXES,
+    SCORE_AXES,
+    axes_name,
+    with_all_axes,
+)
 from brigade.metrics.result import Floats
 from brigade.runs.folder import FORMAT, RunFolderError, read_npz
 
@@ -220,11 +228,17 @@ def _axes_problem(arrays: Arrays) -> str:
         "partner": arrays["partner_names"].shape,
         "seat": arrays["seat_names"].shape,
         "kind": arrays["event_names"].shape if "event_names" in arrays else None,
+        "held_out": arrays["held_out_names"].shape if "held_out_names" in arrays else None,
     }
-    wanted = {"score": ("eval", *SCORE_AXES), "events": ("eval", *EVENT_AXES)}
+    wanted: dict[str, tuple[str, ...]]
+    wanted = dict.fromkeys(("score", *FEW_SHOT_ARRAYS), ("eval", *SCORE_AXES))
+    wanted |= dict.fromkeys(HELD_OUT_ARRAYS, ("eval", *HELD_OUT_AXES))
+    wanted["events"] = ("eval", *EVENT_AXES)
     for name, needed in wanted.items():
         if name not in arrays:
             continue
+        if arrays[name].dtype.kind not in "fiu":
+            return f"{name} must contain numbers"
         axes, shape = arrays.get(axes_name(name), np.array([])).tolist(), arrays[name].shape
         if not set(needed) <= set(axes) or len(axes) != len(shape):
             return f"{name} must be [{', '.join(needed)}], got shape {shape}"

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from brigade.errors import UserError
 from brigade.reproduce.jobs import Job, run_jobs
-from brigade.reproduce.meal import find_target
 from brigade.reproduce.table import compute_cells, print_table, save
 from brigade.reproduce.target import Row, Target
+from brigade.reproduce.targets import find_target
 from brigade.runs.assemble import assemble
 from brigade.runs.baselines import add_baselines, print_progress
 from brigade.runs.config import from_dict, merged
@@ -81,7 +81,9 @@ def reproduce(
 
 def settings_of(target: Target, row: Row, small: bool) -> dict[str, Any]:
     """The settings of a row at the small scale or the paper's."""
-    return merged(row.settings, target.small if small else {"preset": "paper"})
+    if not small:
+        return merged(row.settings, {"preset": "paper"})
+    return merged(merged(row.settings, target.small), row.small)
 
 
 def slug(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from brigade.errors import UserError
 from brigade.report.summary import find
 from brigade.reproduce.target import Figure, Row, Target
 
@@ -305,15 +304,6 @@ TARGETS: dict[str, Callable[[str], Target]] = {
     "meal/100-tasks": hundred_tasks,
 }
 LEVELLED = {"meal/table-2", "meal/table-3", "meal/figure-6", "meal/figure-7", "meal/100-tasks"}
-
-
-def find_target(name: str, level: str | None) -> Target:
-    """The target with a name; `level` only for targets that have one."""
-    if name not in TARGETS:
-        raise UserError(f"unknown target {name!r}; known: {', '.join(sorted(TARGETS))}")
-    if level is not None and name not in LEVELLED:
-        raise UserError(f"{name} has no levels; remove --level")
-    return TARGETS[name](level or "1")
 
 
 def kitchens(level: str, method: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Row:
     settings: Mapping[str, Any]  # as in a config file
     published: Mapping[str, Figure] = field(default_factory=dict)  # by measure
     heavy: bool = False  # too slow for two CPU cores: skipped at the small scale
+    small: Mapping[str, Any] = field(default_factory=dict)  # its own changes at the small scale
 
 
 @dataclass(frozen=True)

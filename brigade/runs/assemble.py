@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +13,15 @@ from brigade.core import Benchmark, Cast, ContinualMethod, Environment, Learner,
 from brigade.core.seating import Pairing, arrangements, pairings
 from brigade.errors import UserError
 from brigade.learners.ppo import PPO
+from brigade.methods.ft import FineTuning
 from brigade.partners.cast import cast_of
+from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.populations import Generator
 from brigade.populations.coplay import CoPlayLearner, Ranked
 from brigade.runs.config import Experiment, RunConfig
 from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
-from brigade.train.trainer import TrainState, stack_sequences
+from brigade.train.more_evaluations import FewShot, HeldOut
+from brigade.train.trainer import AlsoEvaluate, TrainState, stack_sequences
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Parts:
     evaluator: Evaluator
     seeds: list[int]
     table: Table  # the partners, and the learner's seats
+    also: tuple[AlsoEvaluate, ...] = ()  # evaluations beside that of all tasks
 
 
 def assemble(experiment: Experiment) -> Parts:
@@ -65,6 +70,7 @@ def assemble_with(
         check_task_ids(method, config.method, sequences)
         if generator is None:
             cast, table = partner_table(config, benchmark, sequences)
+            table = replace(table, params=start_params(config, learner, env))
             learner = with_partner_sampling(learner, config, cast)
         else:
             cast = generator.partners(learner.policy)
@@ -100,9 +106,67 @@ def assemble_with(
         env, players, method, config.eval_episodes, greedy, config.eval_consecutive
     )
     trainer = Trainer(source, learner, method)
-    parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, table)
+    also = more_evaluations(config, trainer, evaluator, benchmark.held_out, table)
+    parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, table, also)
     check_shapes(parts)
     return parts
+
+
+def more_evaluations(
+    config: RunConfig, trainer: Trainer, evaluator: Evaluator, held_out: Cast, table: Table
+) -> tuple[AlsoEvaluate, ...]:
+    """Evaluations with held-out partners and of few-shot clones, if there are any."""
+    also: list[AlsoEvaluate] = []
+    if table.held_out_names:
+        seats = evaluator.env.num_agents
+        choices = arrangements(config.seats, seats)
+        players = replace(evaluator.players, cast=held_out.groups)
+        pairing = pairings(held_out, [held_out.names], choices, seats)
+        also.append(HeldOut(replace(evaluator, players=players), pairing, held_out.params))
+    if config.few_shot_updates:
+        learner = trainer.learner
+        clone = learner.for_few_shot() if hasattr(learner, "for_few_shot") else learner
+        plain = FineTuning()
+        also.append(
+            FewShot(
+                Trainer(trainer.source, clone, plain),
+                replace(evaluator, method=plain),
+                config.few_shot_updates,
+            )
+        )
+    return tuple(also)
+
+
+def start_params(config: RunConfig, learner: Learner, env: Environment) -> Any:
+    """The parameters that the learner starts from; None for initial ones."""
+    word = config.start_from
+    if not word:
+        return None
+    file, _, name = word.rpartition(":") if f"{SUFFIX}:" in word else (word, "", "")
+    policies = load_policies(file)
+    check_fits(policies, env, file)
+    chosen = policies.only([name]) if name else policies
+    if len(chosen.members) > 1:
+        raise ValueError(
+            f"{file} has {len(chosen.members)} policies; name one, {file}:{chosen.names[0]}"
+        )
+    params = jax.tree.map(lambda x: x[0], chosen.params)
+    wanted = jax.eval_shape(learner.init, jax.random.key(0)).params
+    here, there = (
+        {jax.tree_util.keystr(path): leaf.shape for path, leaf in leaves}
+        for leaves in (
+            jax.tree_util.tree_leaves_with_path({n: wanted[n] for n in params if n in wanted}),
+            jax.tree_util.tree_leaves_with_path(params),
+        )
+    )
+    for path in sorted(here.keys() | there.keys()):
+        if here.get(path) != there.get(path):
+            raise ValueError(
+                f"{file} has another network than the learner: {path} is "
+                f"{there.get(path, 'missing')}, here {here.get(path, 'missing')}; use the same "
+                f"--network settings and learner"
+            )
+    return params
 
 
 def check_task_ids(method: ContinualMethod, name: str, sequences: Sequence[TaskSequence]) -> None:
@@ -122,10 +186,11 @@ def build_learner(
     """The learner of one policy or of a population."""
     config, generator = experiment.config, experiment.generator
     extra = {"critic_ids": generator.critic_ids} if generator and generator.critic_ids else {}
+    mixes = experiment.method.mixes_tasks
     learner: Learner = experiment.learner.build(
         env,
         num_tasks=config.tasks,
-        updates_per_task=config.updates_per_task,
+        updates_per_task=config.updates_per_task * (config.tasks if mixes else 1),
         changing_inputs=changing_inputs(env, sequences),
         **extra,
     )
@@ -135,6 +200,8 @@ def build_learner(
         raise ValueError("a population trains without partners; remove --partners")
     if config.method != "ft":
         raise ValueError(f"method is {config.method}; a population needs --method ft")
+    if config.start_from or config.few_shot_updates:
+        raise ValueError("a population starts anew, and its evaluations have no few-shot updates")
     if not isinstance(learner, PPO) or learner.seats:
         raise ValueError(f"learner is {config.learner}; a population needs --learner ippo")
     generator.check(env, learner)
@@ -164,7 +231,8 @@ def partner_table(
             f"seats are {' '.join(config.seats)}; no seat is left for the partners, give fewer"
         )
     by_task = [sequence.partners or (cast.names,) * len(sequence) for sequence in sequences]
-    return cast, table_with(cast, by_task, choices, env.num_agents)
+    table = table_with(cast, by_task, choices, env.num_agents)
+    return cast, replace(table, held_out_names=benchmark.held_out.names)
 
 
 def table_with(
@@ -247,6 +315,6 @@ def abstract_state(parts: Parts) -> TrainState:
     """The shapes of the training state, without computing it."""
     rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
     state: TrainState = jax.eval_shape(
-        lambda r, c: parts.trainer.init(parts.seeds, r, c), rounds, cast
+        lambda r, c, p: parts.trainer.init(parts.seeds, r, c, p), rounds, cast, parts.table.params
     )
     return state

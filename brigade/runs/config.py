@@ -28,6 +28,7 @@ from brigade.populations import Generator
 from brigade.runs.folder import FORMAT
 from brigade.runs.partner_files import name_by_hash, with_paths
 
+SHORT_FLAGS = {"--from": "--start-from"}
 MAX_SEED = 2**32  # exclusive: random keys are made from 32 bits
 MIN_ENVS = 16  # default number of environments per policy of a population
 MAX_UPDATES = 2**31 - 1  # per task, since they are counted in 32 bits
@@ -85,6 +86,10 @@ class RunConfig:
     """Consecutive evaluation episodes over which the learner keeps its recurrent state."""
     greedy: bool = False
     """Take greedy actions in evaluations instead of sampling."""
+    few_shot_updates: int = 0
+    """Updates of a clone on each task before it is evaluated as well; 0 for no such evaluation."""
+    start_from: str = ""
+    """Policy file with the parameters to start from (`--from`); FILE:NAME for one of several."""
     snapshots: int = 0
     """How many policy files to keep in RUN/snapshots, at evenly spaced evaluations."""
 
@@ -94,6 +99,7 @@ class RunConfig:
             at_least(name, getattr(self, name), 1)
         at_least("seed", self.seed, 0)
         at_least("snapshots", self.snapshots, 0)
+        at_least("few_shot_updates", self.few_shot_updates, 0)
         within("seed", self.seed, 0, MAX_SEED - self.seeds)
         positive("steps_per_task", self.steps_per_task)
         at_least("rank_exponent", self.rank_exponent, 0.0)
@@ -160,7 +166,7 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
     """An experiment from settings as in a config file, and flags that override them."""
     tree = dict(tree)
     benchmark_name = str(tree.pop("benchmark", ""))
-    words = list(arguments)
+    words = [SHORT_FLAGS.get(word, word) for word in arguments]
     if words and not words[0].startswith("-"):
         benchmark_name = words.pop(0)
     if not benchmark_name:
@@ -182,12 +188,19 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
         benchmark = configured(benchmark, getattr(parsed, "env", None))
         defaults = _defaults(benchmark, chosen, generator)
         parsed = _parse(shape, [benchmark_name, *as_flags(defaults), *given])
+        parsed = dataclasses.replace(parsed, **settled(parsed, benchmark))
     config = dataclasses.replace(parsed.config, preset=chosen["preset"])
     config = dataclasses.replace(
         config, steps_per_task=config.updates_per_task * config.steps_per_update
     )
     env = getattr(parsed, "env", None)
     return Experiment(config, parsed.learner, parsed.method, env, generator)
+
+
+def settled(parsed: Any, benchmark: Benchmark) -> dict[str, Any]:
+    """The environment's settings as the configured benchmark has them: it may complete them, such
+    as the policy files of a pool."""
+    return {"env": benchmark.settings} if getattr(parsed, "env", None) is not None else {}
 
 
 def from_json(text: str, folder: Path) -> Experiment:
@@ -319,6 +332,7 @@ def _defaults(
         "eval_episodes": benchmark.eval_episodes,
         "seats": benchmark.seats,
         "generator": chosen["generator"],
+        **({"start_from": benchmark.start_from} if benchmark.start_from else {}),
     }
     preset = for_learner(chosen["learner"], benchmark.presets.get(chosen["preset"], {}))
     tree = merged(paper, preset)

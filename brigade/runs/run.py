@@ -178,6 +178,7 @@ def _train(
         repetitions=config.repetitions,
         position=position,
         table=parts.table,
+        also=parts.also,
     )
     kept = snapshot_numbers(config)
     try:

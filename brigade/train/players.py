@@ -128,8 +128,13 @@ class Players:
             keys,
             strict=True,
         ):
-            of_group, after = group_acts(
-                group, params, places, before, other_view, group_key, tables
+            act_now = partial(
+                group_acts, group, params, places, before, other_view, group_key, tables
+            )
+            idle = partial(lambda carry: (jnp.zeros(shape, action.dtype), carry), before)
+            # Where a task has one partner of many, the other architectures need not act.
+            of_group, after = (
+                act_now() if len(self.cast) == 1 else jax.lax.cond(here.any(), act_now, idle)
             )
             here = jnp.repeat(here, len(of_group) // tables, axis=0)
             others = jnp.where(_expanded(here, of_group), of_group, others)

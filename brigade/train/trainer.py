@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ from brigade.core import (
 )
 from brigade.core.checks import at_least
 from brigade.core.compile import jit
-from brigade.core.streams import EVALUATION, SEATS
+from brigade.core.streams import EVALUATION, MORE_EVALUATIONS, SEATS, TASKS
 from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.seeds import over_seeds
@@ -85,13 +85,25 @@ class Trainer:
         """Whether a device trains seeds one after another instead of in a batch."""
         return slow_when_batched(self.learner.policy)
 
-    def init(self, seeds: Sequence[int], rounds: Round, cast: Any = ()) -> TrainState:
-        """The initial state of every seed; `rounds` has leaves [seeds, num_tasks, ...]."""
+    def init(
+        self, seeds: Sequence[int], rounds: Round, cast: Any = (), params: Any = None
+    ) -> TrainState:
+        """The initial state of every seed; `rounds` has leaves [seeds, num_tasks, ...].
+
+        `params` replace initial parameters with the same names, for all seeds.
+        """
+        keys = [jax.random.key(seed) for seed in seeds]
+        return self.init_with([params] * len(keys), keys, rounds, cast)
+
+    def init_with(
+        self, params: Sequence[Any], keys: Sequence[Key], rounds: Round, cast: Any
+    ) -> TrainState:
+        """The same for keys, and parameters of each; None for initial ones."""
         # One seed after another: XLA's batched QR (for orthogonal weights) can deadlock on a
         # machine with two cores.
         states = [
-            _init(self, jax.random.key(seed), pick(rounds, row), cast)
-            for row, seed in enumerate(seeds)
+            _init(self, key, pick(rounds, row), cast, given)
+            for row, (key, given) in enumerate(zip(keys, params, strict=True))
         ]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
@@ -122,11 +134,12 @@ class Trainer:
         repetitions: int = 1,
         position: Position | None = None,
         table: Table | None = None,
+        also: Sequence[AlsoEvaluate] = (),
     ) -> Iterator[tuple[Progress, Position]]:
         """Train one sequence per seed, from the start or from a position, one update at a time.
 
         `repetitions` is how often the sequence is trained, with the same tasks and heads. `table`
-        holds the learner's partners, if it has any.
+        holds the learner's partners, if it has any. `also` are more evaluations, each time.
 
         Evaluations take place before the first update of the run, after every `eval_every` updates
         and at the end of every task. A yielded position is valid until the generator continues.
@@ -148,15 +161,17 @@ class Trainer:
                 horizon=env.horizon,
                 partner_names=table.partner_names,
                 seat_names=table.seat_names,
+                held_out_names=table.held_out_names,
             )
-            position = Position(0, 0, self.init(seeds, rounds, table.cast), record)
-            self._evaluate(evaluator, position, rounds, 0, table.cast)
+            state = self.init(seeds, rounds, table.cast, table.params)
+            position = Position(0, 0, state, record)
+            self._evaluate(evaluator, position, rounds, 0, table.cast, also)
             yield Progress(0, 0, 0, {}, evaluated=True), position
         ends = phase_ends(self.method, updates_per_task)
         num_tasks = len(sequences[0])
         for task, update in updates_after(position, repetitions * num_tasks, updates_per_task):
             state, index = position.state, task % num_tasks
-            if update == 1:
+            if update == 1 and not (task > 0 and self.method.mixes_tasks):
                 state = self.begin_task(state, rounds, index)
             state, metrics = self.step(state, rounds, index, table.cast)
             for phase in ends.get(update, ()):
@@ -165,11 +180,17 @@ class Trainer:
             steps = (task * updates_per_task + update) * steps_per_update
             evaluated = update % eval_every == 0 or update == updates_per_task
             if evaluated:
-                self._evaluate(evaluator, position, rounds, steps, table.cast)
+                self._evaluate(evaluator, position, rounds, steps, table.cast, also)
             yield Progress(task, update, steps, metrics, evaluated), position
 
     def _evaluate(
-        self, evaluator: Evaluator, position: Position, rounds: Round, steps: int, cast: Any
+        self,
+        evaluator: Evaluator,
+        position: Position,
+        rounds: Round,
+        steps: int,
+        cast: Any,
+        also: Sequence[AlsoEvaluate],
     ) -> None:
         """Evaluate all tasks and add the result to the record."""
         state, record = position.state, position.record
@@ -177,6 +198,14 @@ class Trainer:
         result = evaluate(self, evaluator, state.learner, state.memory, rounds, keys, cast)
         record.steps.append(steps)
         add_evaluation(record, result, evaluator.consecutive)
+        for number, more in enumerate(also, start=MORE_EVALUATIONS):
+            of_its_own = jax.vmap(lambda key, n=number: jax.random.fold_in(key, n))(keys)
+            more(self, position, rounds, of_its_own, cast)
+
+
+# Called after every evaluation of all tasks with the trainer, the position, the rounds, a key per
+# seed and the partners' parameters. It adds to the position's record.
+AlsoEvaluate: TypeAlias = Callable[[Trainer, Position, Round, Key, Any], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +216,8 @@ class Table:
     pairings: Sequence[Pairing] = ()  # per seed, leaves [num_tasks, ...]
     partner_names: tuple[str, ...] = ("self",)
     seat_names: tuple[str, ...] = ("all",)
+    held_out_names: tuple[str, ...] = ()  # partners who are only met in evaluations
+    params: Any = None  # parameters the learner starts from, instead of initial ones
 
 
 def add_evaluation(record: Record, result: Evaluation, consecutive: int) -> None:
@@ -287,10 +318,12 @@ def seating_for(
 
 
 @partial(jax.jit, static_argnums=0)
-def _init(trainer: Trainer, key: Key, rounds: Round, cast: Any) -> TrainState:
+def _init(trainer: Trainer, key: Key, rounds: Round, cast: Any, params: Any) -> TrainState:
     key, init_key, start_key, play_key, batch_key = jax.random.split(key, 5)
     first: Round = pick(rounds, jnp.int32(0))
     learner = trainer.learner.init(init_key)
+    if params is not None:
+        learner = learner.replace(params={**learner.params, **params})
     source = trainer.source.start(start_key, first.task)
     acting = acting_with(trainer, learner, cast, first.pairing, play_key)
     _, traj = trainer.source.next(source, acting, first.task, play_key)
@@ -322,6 +355,10 @@ def _step(
     ) -> tuple[TrainState, Metrics]:
         index, cast = shared
         key, play_key, learn_key = jax.random.split(state.key, 3)
+        if trainer.method.mixes_tasks:
+            task_key, start_key = jax.random.split(jax.random.fold_in(play_key, TASKS))
+            index = jax.random.randint(task_key, (), 0, len(rounds.task.id))
+            state = state.replace(source=trainer.source.start(start_key, pick(rounds.task, index)))
         now: Round = pick(rounds, index)
         acting = acting_with(trainer, state.learner, cast, now.pairing, play_key)
         source, traj = trainer.source.next(state.source, acting, now.task, play_key)

@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "runs": TRAINED | {"populations", "__version__"},
     "studies": TRAINED | {"benchmarks", "runs", "__version__"},
     "report": BASE | {"metrics", "runs", "studies", "envs"},
-    "reproduce": BASE | {"metrics", "runs", "report", "__version__"},
+    "reproduce": BASE
+    | {"metrics", "partners", "benchmarks", "runs", "studies", "report", "__version__"},
     "commands": TRAINED | {"populations", "benchmarks", "runs", "studies", "report"},
     "cli": BASE | {"runs", "report", "reproduce", "commands", "__version__"},
 }

@@ -22,9 +22,10 @@ from brigade.report.read import RunData, read_run
 from brigade.report.summary import Estimate, estimate, find
 from brigade.reproduce import command
 from brigade.reproduce.jobs import Job, last_step, run_jobs
-from brigade.reproduce.meal import LEVELLED, METHODS, TARGETS, find_target
+from brigade.reproduce.meal import LEVELLED, METHODS
 from brigade.reproduce.table import Cell, save
 from brigade.reproduce.target import Figure, Row, Target
+from brigade.reproduce.targets import TARGETS, find_target
 from brigade.runs import ensure
 from brigade.runs.config import from_dict
 from brigade.runs.folder import RunFolderError

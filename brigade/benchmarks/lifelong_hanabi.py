@@ -1,0 +1,227 @@
+"""Lifelong Hanabi: a pre-trained agent meets one partner after another.
+
+The partners are agents of a pool, trained in self-play by several methods. Every task is the same
+game with another partner; held-out agents of the pool are only met in evaluations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from brigade.benchmarks.hanabi import HanabiSettings
+from brigade.core import Benchmark, Cast, TaskSequence
+from brigade.envs.hanabi import Hanabi
+from brigade.errors import UserError
+from brigade.nets.plain import plain_settings
+from brigade.partners.cast import merged
+from brigade.partners.files import Policies, check_fits, load_policies
+from brigade.partners.pools import read_pool
+
+READY_MADE = Path(str(files("brigade.partners.lifelong_hanabi")))
+INTRA, INTER, BOTH = " (intra)", " (inter)", " (both)"  # sets of held-out agents, behind names
+MEASURES = (
+    "lifelong_average",
+    "lifelong_forgetting",
+    "future_score",
+    "current_score",
+    "few_shot_average",
+    "few_shot_forgetting",
+    "generalisation",
+    "intra_play",
+    "inter_play",
+)
+
+# The paper's numbers (Table 4), for 5 runs; a game has at most 90 moves.
+PAPER = {
+    "seeds": 5,
+    "steps_per_task": 2e8,
+    "num_envs": 800,
+    "num_steps": 80,
+    "eval_every": 625,
+    "eval_episodes": 1000,
+    "few_shot_updates": 7,
+}
+# Small games of the ready-made pool, for two CPU cores.
+LAPTOP = {
+    "seeds": 2,
+    "steps_per_task": 2e5,
+    "num_envs": 64,
+    "num_steps": 32,
+    "eval_every": 49,
+    "eval_episodes": 200,
+    "few_shot_updates": 6,
+    "q": {
+        "learning_rate": 5e-4,
+        "buffer_size": 8192,
+        "warm_up": 500,
+        "target_every": 200,
+        "few_shot_buffer": 2048,
+    },
+}
+
+
+@dataclass(frozen=True)
+class LifelongSettings:
+    """The stream of partners."""
+
+    stream: Literal["easy", "hard", "10"] = "hard"
+    """Which stream of the pool."""
+    pool: str = ""
+    """Folder of a pool from `brigade reproduce lifelong_hanabi/pool` (default: ready-made)."""
+    learner: str = ""
+    """Policy file that the learner starts from (default: the stream's)."""
+    partners: tuple[str, ...] = ()
+    """Policy files of the partners in training order (default: the stream's)."""
+    intra: tuple[str, ...] = ()
+    """Policy files of held-out agents trained by the learner's method (default: the stream's)."""
+    inter: tuple[str, ...] = ()
+    """Policy files of held-out agents trained by all methods (default: the stream's)."""
+
+    def __post_init__(self) -> None:
+        for name in ("partners", "intra", "inter"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if bool(self.partners) != bool(self.learner) or (self.held_out and not self.learner):
+            raise ValueError(
+                "give learner and partners together, or neither to use a pool's stream"
+            )
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """Policy files of all agents that are only met in evaluations."""
+        return tuple(dict.fromkeys((*self.intra, *self.inter)))
+
+    def with_files(self) -> LifelongSettings:
+        """The settings with all agents named by their files, so that a run keeps copies of them."""
+        if self.learner:
+            return replace(self, pool="")
+        pool = read_pool(self.pool or READY_MADE)
+        chosen = pool.stream(self.stream)
+
+        def paths(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(str(pool.path(name)) for name in names)
+
+        return LifelongSettings(
+            stream=self.stream,
+            learner=str(pool.path(chosen.learner)),
+            partners=paths(chosen.partners),
+            intra=paths(chosen.intra),
+            inter=paths(chosen.inter),
+        )
+
+
+def game_of(policies: Policies, file: str) -> Hanabi:
+    """The game that a policy was trained in."""
+    settings = policies.origin.get("env", {})
+    try:
+        return HanabiSettings(**settings).env()
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{file} was not trained in a game of Hanabi ({error})") from error
+
+
+def loaded(file: str, env: Hanabi) -> Policies:
+    """The one agent of a policy file, which must play the same game."""
+    policies = load_policies(file)
+    check_fits(policies, env, file)
+    if game_of(policies, file) != env:
+        raise UserError(
+            f"{file} was trained in another variant of the game; use agents of one pool"
+        )
+    if len(policies.members) != 1:
+        raise UserError(f"{file} has {len(policies.members)} policies; a pool has one per file")
+    return policies
+
+
+def renamed(policies: Policies, suffix: str) -> Cast:
+    """The agent as a partner; agents of a pool take greedy actions."""
+    cast = policies.cast(greedy=True)
+    return Cast(cast.groups, cast.params, (cast.names[0] + suffix,))
+
+
+def set_of(file: str, settings: LifelongSettings) -> str:
+    """Which set of held-out agents a file belongs to."""
+    if file in settings.intra and file in settings.inter:
+        return BOTH
+    return INTRA if file in settings.intra else INTER
+
+
+def stream(settings: LifelongSettings | None = None) -> Benchmark:
+    """A stream of partners."""
+    settings = (settings or LifelongSettings()).with_files()
+    learner = load_policies(settings.learner)
+    env = game_of(learner, settings.learner)
+    loaded(settings.learner, env)
+    partners = [renamed(loaded(file, env), "") for file in settings.partners]
+    for file in settings.held_out:
+        if file in (settings.learner, *settings.partners):
+            raise UserError(f"{file} is in training and held out for tests; remove it there")
+    tests = [renamed(loaded(file, env), set_of(file, settings)) for file in settings.held_out]
+    names = [part.names[0] for part in partners]
+
+    def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
+        if num_tasks > len(names):
+            raise ValueError(
+                f"--tasks is {num_tasks}, but the stream has {len(names)} partners; give fewer, or "
+                "repeat them with --repetitions"
+            )
+        return TaskSequence.from_tasks(
+            [env.task()] * num_tasks,
+            names[:num_tasks],
+            steps,
+            partners=[(name,) for name in names[:num_tasks]],
+        )
+
+    return Benchmark(
+        id=f"lifelong_hanabi/{settings.stream}",
+        summary=f"Hanabi with {len(names)} partners of a pool, one after another",
+        env=env,
+        sequence=sequence,
+        num_tasks=len(names),
+        steps_per_task=int(PAPER["steps_per_task"]),
+        num_seeds=5,
+        num_envs=800,
+        num_steps=80,
+        eval_every=625,
+        eval_episodes=1000,
+        learner="iql",
+        cast=merged(sum(partners, Cast())),
+        held_out=merged(sum(tests, Cast())),
+        start_from=settings.learner,
+        measures=MEASURES,
+        presets={name: with_network(preset, learner) for name, preset in PRESETS.items()},
+        settings=settings,
+        configure=stream,
+    )
+
+
+PRESETS: dict[str, dict[str, Any]] = {"paper": PAPER, "laptop": LAPTOP}
+
+
+def with_network(preset: dict[str, Any], policies: Policies) -> dict[str, Any]:
+    """The preset with the network of the agent that the learner starts from."""
+    network = plain_settings(policies.policy.network)  # type: ignore[attr-defined]
+    left_out = ("num_actions", "dtype", "predictions")
+    return {**preset, "network": {k: v for k, v in network.items() if k not in left_out}}
+
+
+def ready_made(name: Literal["easy", "hard", "10"]) -> Benchmark:
+    """A stream of the ready-made pool; its settings name no files, so that another pool can."""
+    settings = LifelongSettings(stream=name)
+    return replace(stream(settings), settings=settings)
+
+
+def easy() -> Benchmark:
+    """Partners who play well with the learner from the start."""
+    return ready_made("easy")
+
+
+def hard() -> Benchmark:
+    """Partners who do not."""
+    return ready_made("hard")
+
+
+def ten() -> Benchmark:
+    """Ten partners."""
+    return ready_made("10")

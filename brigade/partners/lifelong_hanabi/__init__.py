@@ -1,0 +1,1 @@
+"""A ready-made pool of Hanabi agents: policy files, and how they play with one another."""

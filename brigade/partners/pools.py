@@ -1,0 +1,207 @@
+"""Pools of pre-trained agents: a policy file for each, and who plays how well with whom.
+
+A pool is a folder with one policy file per agent and `pool.json`: the agents' methods and
+architectures, the matrix of cross-play, and the streams of partners that were chosen from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from brigade.errors import UserError
+from brigade.partners.files import SUFFIX
+from brigade.registry import unknown_name
+
+INDEX = "pool.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A pre-trained agent."""
+
+    name: str
+    method: str  # such as vdn_op
+    architecture: int  # its number in the table of architectures
+    seed: int
+
+    @property
+    def file(self) -> str:
+        """The name of its policy file."""
+        return f"{self.name}{SUFFIX}"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Who learns, with whom in which order, and who is kept for tests; names of agents."""
+
+    learner: str
+    partners: tuple[str, ...]
+    intra: tuple[str, ...]  # of the learner's method
+    inter: tuple[str, ...]  # of all methods
+
+    def __post_init__(self) -> None:
+        met = {self.learner, *self.partners}
+        leaked = sorted(met & {*self.intra, *self.inter})
+        if leaked:
+            raise ValueError(f"{leaked[0]} is in training and held out for tests; remove it there")
+        if len(met) != 1 + len(self.partners):
+            raise ValueError("a partner occurs twice, or is the learner itself")
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The agents of a folder."""
+
+    folder: Path
+    agents: tuple[Agent, ...]
+    returns: np.ndarray  # [agents, agents] f32: mean points; rows have seat 0
+    streams: Mapping[str, Stream]
+    episodes: int  # per pair, of `returns`
+
+    def path(self, name: str) -> Path:
+        """The policy file of an agent."""
+        names = [agent.name for agent in self.agents]
+        if name not in names:
+            raise UserError(unknown_name("agent", name, names))
+        return self.folder / f"{name}{SUFFIX}"
+
+    def stream(self, name: str) -> Stream:
+        """A stream by its name."""
+        if name not in self.streams:
+            known = ", ".join(self.streams) or "none"
+            raise UserError(f"the pool {self.folder} has no stream {name!r}; it has: {known}")
+        return self.streams[name]
+
+    def as_json(self) -> str:
+        """The content of `pool.json`."""
+        tree = {
+            "format": FORMAT,
+            "agents": [asdict(agent) for agent in self.agents],
+            "episodes": self.episodes,
+            "returns": np.round(np.asarray(self.returns, np.float64), 4).tolist(),
+            "streams": {name: asdict(stream) for name, stream in self.streams.items()},
+        }
+        return json.dumps(tree, indent=1)
+
+
+def read_pool(folder: str | Path) -> Pool:
+    """Read a pool; anything unexpected is a one-line error."""
+    folder = Path(folder)
+    path = folder / INDEX
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{folder} is no pool: it has no {INDEX}; make one with "
+            "'brigade reproduce lifelong_hanabi/pool'"
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
+    try:
+        if tree["format"] != FORMAT:
+            raise ValueError(f"format {tree['format']!r}; this Brigade reads {FORMAT}")
+        agents = tuple(agent_from(entry) for entry in tree["agents"])
+        returns = np.asarray(tree["returns"], np.float32)
+        if returns.shape != (len(agents), len(agents)):
+            raise ValueError(f"returns are {returns.shape} for {len(agents)} agents")
+        streams = {
+            str(name): stream_from(entry, {agent.name for agent in agents})
+            for name, entry in tree["streams"].items()
+        }
+        return Pool(folder, agents, returns, streams, int(tree["episodes"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise UserError(f"{path} is damaged: {reason}") from error
+
+
+def agent_from(entry: Mapping[str, Any]) -> Agent:
+    """An agent from plain values."""
+    name = str(entry["name"])
+    if not name or not all(letter.isalnum() or letter in "-_" for letter in name):
+        raise ValueError(f"{name!r} is not the name of an agent; use letters, digits, - and _")
+    return Agent(name, str(entry["method"]), int(entry["architecture"]), int(entry["seed"]))
+
+
+def stream_from(entry: Mapping[str, Any], known: set[str]) -> Stream:
+    """A stream from plain values."""
+
+    def names(what: str) -> tuple[str, ...]:
+        return tuple(str(name) for name in entry[what])
+
+    stream = Stream(str(entry["learner"]), names("partners"), names("intra"), names("inter"))
+    for name in (stream.learner, *stream.partners, *stream.intra, *stream.inter):
+        if name not in known:
+            raise ValueError(f"a stream names {name!r}, which is no agent of the pool")
+    return stream
+
+
+# --- choosing streams ---
+
+WITHOUT_EXTRAS = ("iql", "vdn", "iql_op", "vdn_op")  # methods of training partners, as in the paper
+PER_METHOD = 2  # held-out agents of every method
+
+
+def choose_streams(
+    agents: Sequence[Agent], returns: np.ndarray, lengths: Mapping[str, int]
+) -> dict[str, Stream]:
+    """Streams `easy`, `hard` and others by cross-play; `lengths` has the partners of each.
+
+    The learner is the IQL agent with the least cross-play. Partners are trained without auxiliary
+    loss and greedy moves. In the easy stream they are those who play best with the learner; in all
+    others each plays badly with the learner and with those chosen before.
+    """
+    names = [agent.name for agent in agents]
+    both = (returns + returns.T) / 2
+    others = both.sum(1) - np.diag(both)
+    learners = [n for n, agent in enumerate(agents) if agent.method == "iql"]
+    if not learners:
+        raise ValueError("the pool has no agent of method iql to be the learner")
+    learner = min(learners, key=lambda n: (others[n], names[n]))
+    candidates = [n for n, a in enumerate(agents) if a.method in WITHOUT_EXTRAS and n != learner]
+    streams = {}
+    for name, length in lengths.items():
+        if length > len(candidates):
+            raise ValueError(
+                f"the pool has {len(candidates)} agents to choose partners from; the stream {name} "
+                f"needs {length}"
+            )
+        chosen = chosen_partners(both, learner, candidates, length, easy=name == "easy")
+        streams[name] = Stream(
+            names[learner],
+            tuple(names[n] for n in chosen),
+            *held_out(agents, {learner, *chosen}, agents[learner].method),
+        )
+    return streams
+
+
+def chosen_partners(
+    both: np.ndarray, learner: int, candidates: Sequence[int], number: int, easy: bool
+) -> list[int]:
+    """Partners in the order they are chosen; `both` is the mean of both seat orders."""
+    if easy:
+        return sorted(candidates, key=lambda n: (-both[learner, n], n))[:number]
+    chosen: list[int] = []
+    while len(chosen) < number:
+        met = [learner, *chosen]
+        left = [n for n in candidates if n not in chosen]
+        chosen.append(min(left, key=lambda n: (both[n, met].mean(), n)))
+    return chosen
+
+
+def held_out(
+    agents: Sequence[Agent], met: set[int], method: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Agents that were not met: all of the learner's method, and some of every method."""
+    free = [agent for n, agent in enumerate(agents) if n not in met]
+    intra = tuple(agent.name for agent in free if agent.method == method)
+    by_method: dict[str, list[str]] = {}
+    for agent in free:
+        by_method.setdefault(agent.method, []).append(agent.name)
+    return intra, tuple(name for each in by_method.values() for name in each[:PER_METHOD])

@@ -1,0 +1,176 @@
+"""Measures of a life of partners (Lifelong Hanabi), from what a run recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from brigade.metrics import lifelong_hanabi as lifelong
+from brigade.metrics.record import FEW_SHOT_ARRAYS, HELD_OUT_ARRAYS
+from brigade.metrics.result import Floats
+from brigade.report.measures import Measure
+from brigade.report.read import RunData
+
+SCORE, FEW_SHOT_SCORE = "score", FEW_SHOT_ARRAYS[0]
+HELD_OUT_SCORE, HELD_OUT_RETURNS = HELD_OUT_ARRAYS
+NO_FEW_SHOT = "not recorded (add --few-shot-updates)"
+NO_HELD_OUT = "not recorded (the benchmark has no held-out partners)"
+UNFINISHED = "not known before the last task has ended"
+
+
+def task_table(run: RunData, name: str) -> Floats | None:
+    """[seed, trained, partner]: scores at the ends of the tasks; None if not all have ended."""
+    if name not in run.arrays or run.steps[-1] < run.task_ends[-1] or run.repetitions > 1:
+        return None
+    score = run.mean(name, "seed", "eval", "task")
+    ends = np.searchsorted(run.steps, run.task_ends)
+    return np.asarray(score[:, ends])
+
+
+def of_table(
+    name: str, metric: Callable[[Floats], Floats | float]
+) -> Callable[[RunData], Floats | None]:
+    """A metric of the table [trained, partner] of every seed."""
+
+    def compute(run: RunData) -> Floats | None:
+        table = task_table(run, name)
+        if table is None:
+            return None
+        return np.array([metric(of_seed) for of_seed in table], dtype=np.float64)
+
+    return compute
+
+
+def why_unknown(name: str, missing: str) -> Callable[[RunData], str]:
+    """Why a measure of an array is not known."""
+    return lambda run: missing if name not in run.arrays else UNFINISHED
+
+
+def last_average(table: Floats) -> float:
+    """A_T: the mean over all partners at the end."""
+    return float(lifelong.average_score(table)[-1])
+
+
+def last_forgetting(table: Floats) -> float:
+    """F_T; nan for one partner."""
+    values = lifelong.forgetting(table)
+    return float(values[-1]) if len(values) else float("nan")
+
+
+def mean_future(table: Floats) -> float:
+    """The mean of FT_t; nan for one partner."""
+    values = lifelong.future_score(table)
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def held_out(run: RunData, name: str, sets: tuple[str, ...]) -> Floats | None:
+    """[eval, seed]: the mean over the held-out agents of some sets, which end their names."""
+    if name not in run.arrays:
+        return None
+    names = [str(each) for each in run.arrays["held_out_names"]]
+    chosen = np.array([each.endswith(sets) for each in names])
+    if not chosen.any():
+        return None
+    values = run.mean(name, "eval", "held_out", "seed")
+    return np.asarray(values[:, chosen].mean(1))
+
+
+INTRA_SETS, INTER_SETS = ("(intra)", "(both)"), ("(inter)", "(both)")
+
+
+def gained(run: RunData) -> Floats | None:
+    """[seed]: GIS, the gain with the held-out agents of all methods."""
+    values = held_out(run, HELD_OUT_SCORE, INTER_SETS)
+    return None if values is None else values[-1] - values[0]
+
+
+def last_points(sets: tuple[str, ...]) -> Callable[[RunData], Floats | None]:
+    """Mean points with held-out agents at the last evaluation."""
+
+    def compute(run: RunData) -> Floats | None:
+        values = held_out(run, HELD_OUT_RETURNS, sets)
+        return None if values is None else values[-1]
+
+    return compute
+
+
+def current_by_eval(run: RunData) -> Floats:
+    """[eval, seed]: the score with the partner in training."""
+    starts = run.task_starts
+    task = np.clip(np.searchsorted(starts, run.steps, side="left") - 1, 0, len(starts) - 1)
+    return np.asarray(run.score[np.arange(len(task)), task])
+
+
+LIFELONG_AVERAGE = Measure(
+    "average over partners",
+    of_table(SCORE, last_average),
+    "score with all partners at the end",
+    "A_T: the mean score with all partners after the last task (Lifelong Hanabi, equation 1).",
+    curve=lambda run: np.asarray(run.score.mean(axis=1)),
+    unknown=why_unknown(SCORE, UNFINISHED),
+)
+LIFELONG_FORGETTING = Measure(
+    "forgetting",
+    of_table(SCORE, last_forgetting),
+    "loss against the best earlier score",
+    "F_T: for every partner but the last, the best score after an earlier task minus the score "
+    "after the last one, then the mean (Lifelong Hanabi, equations 2 and 3). Negative if scores "
+    "rise.",
+    "lower",
+    unknown=why_unknown(SCORE, UNFINISHED),
+)
+FUTURE_SCORE = Measure(
+    "future score",
+    of_table(SCORE, mean_future),
+    "score with partners still to come",
+    "The mean score with the partners that are still to come, after every task but the last, then "
+    "the mean over tasks (FT, Lifelong Hanabi, equation 4).",
+    unknown=why_unknown(SCORE, UNFINISHED),
+)
+CURRENT_SCORE = Measure(
+    "current score",
+    of_table(SCORE, lambda table: float(np.diag(table).mean())),
+    "with a partner after training with it",
+    "The score with every partner at the end of the training with it, then the mean.",
+    curve=current_by_eval,
+    unknown=why_unknown(SCORE, UNFINISHED),
+)
+FEW_SHOT_AVERAGE = Measure(
+    "few-shot average",
+    of_table(FEW_SHOT_SCORE, last_average),
+    "of clones that adapt first",
+    "A_T of clones: a copy of the learner is trained with each partner for a few updates, "
+    "evaluated with it and thrown away.",
+    unknown=why_unknown(FEW_SHOT_SCORE, NO_FEW_SHOT),
+)
+FEW_SHOT_FORGETTING = Measure(
+    "few-shot forgetting",
+    of_table(FEW_SHOT_SCORE, last_forgetting),
+    "of clones that adapt first",
+    "F_T of clones that are trained with each partner for a few updates before they are evaluated.",
+    "lower",
+    unknown=why_unknown(FEW_SHOT_SCORE, NO_FEW_SHOT),
+)
+GENERALISATION = Measure(
+    "generalisation",
+    gained,
+    "gain with agents that were never met",
+    "GIS, the generalisation improvement score: the score with held-out agents of all methods at "
+    "the end, minus that before the first task (Lifelong Hanabi, equation 5).",
+    unknown=lambda run: NO_HELD_OUT,
+)
+INTRA_PLAY = Measure(
+    "intra-play",
+    last_points(INTRA_SETS),
+    "points with held-out agents of its method",
+    "Intra-CP: mean points with held-out agents that were trained by the learner's method.",
+    unknown=lambda run: NO_HELD_OUT,
+)
+INTER_PLAY = Measure(
+    "inter-play",
+    last_points(INTER_SETS),
+    "points with held-out agents of all methods",
+    "Inter-CP: mean points with held-out agents of all methods.",
+    unknown=lambda run: NO_HELD_OUT,
+)

@@ -1,0 +1,485 @@
+"""Lifelong Hanabi: pools, streams chosen by cross-play, learning with one partner after another."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.parts import SMALL_Q
+
+from brigade.benchmarks.lifelong_hanabi import LifelongSettings, stream
+from brigade.cli import main
+from brigade.envs.hanabi import Hanabi
+from brigade.errors import UserError
+from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
+from brigade.learners.r2d2 import IQL
+from brigade.metrics.lifelong_hanabi import average_score, forgetting, future_score
+from brigade.partners.files import Policies, interface, load_policies
+from brigade.partners.pools import (
+    Agent,
+    Pool,
+    Stream,
+    choose_streams,
+    read_pool,
+)
+from brigade.report.read import read_run
+from brigade.report.summary import find
+from brigade.reproduce import hanabi_tables
+from brigade.runs.assemble import assemble
+from brigade.runs.config import from_dict
+from brigade.runs.run import load, resume, run
+from brigade.studies.hanabi_pool import (
+    ARCHITECTURES,
+    METHODS,
+    SMALL,
+    PoolStudy,
+    play_pool,
+    refuse_twins,
+)
+from brigade.studies.hanabi_tables import Play, of_method, start_of
+from brigade.train.more_evaluations import FewShot, HeldOut
+from brigade.train.trainer import evaluate, evaluation_key, stack_sequences
+
+GAME = {"colors": 2, "ranks": 3, "hand_size": 2, "hint_tokens": 3, "life_tokens": 2}
+ENV = Hanabi(**GAME)
+KEY = jax.random.key(0)
+
+
+def agent(method: str, number: int, seed: int) -> Agent:
+    return Agent(f"{method}-{number}-{seed}", method, number, seed)
+
+
+def save_agent(folder, who: Agent, key: int, game=GAME) -> None:
+    """An untrained agent."""
+    env = Hanabi(**game)
+    memory = "lstm" if who.architecture == 1 else "gru"
+    network = QNetworkConfig(hidden=(8,), memory=memory, memory_size=8)
+    add = Additions(sad="sad" in who.method)
+    learner = IQL(QConfig(**SMALL_Q["q"]), network, add).build(env, num_tasks=1, updates_per_task=1)
+    policy, params = learner.policy.actor(learner.policy.init(jax.random.key(key)), None)
+    stacked = jax.tree.map(lambda x: x[None], params)
+    member = {"name": who.name, "run": who.name, "seed": who.seed}
+    origin = {"benchmark": "hanabi/standard", "env": game}
+    policies = Policies(policy, stacked, interface(env), [member], origin)
+    (folder / who.file).write_bytes(policies.as_bytes())
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    """Untrained agents: the learner, three partners, and some who are held out."""
+    folder = tmp_path_factory.mktemp("pool")
+    agents = [
+        *(agent("iql", 1, seed) for seed in range(1, 7)),
+        *(agent("vdn", 4, seed) for seed in (1, 2)),
+        *(agent("vdn_op", 1, seed) for seed in (1, 2)),
+        agent("sad", 1, 1),
+        agent("iql_aux", 1, 1),
+    ]
+    for key, who in enumerate(agents):
+        save_agent(folder, who, key)
+    returns = np.random.default_rng(0).uniform(0, 6, (len(agents), len(agents)))
+    streams = choose_streams(agents, returns, {"easy": 2, "hard": 3, "10": 3})
+    made = Pool(folder, tuple(agents), returns, streams, episodes=1)
+    (folder / "pool.json").write_text(made.as_json())
+    return folder
+
+
+# --- choosing streams ---
+
+
+def test_streams_are_chosen_by_cross_play():
+    agents = [
+        agent("iql", 1, 1),  # the learner: its cross-play is the least
+        agent("iql", 1, 2),
+        agent("vdn", 1, 1),
+        agent("vdn", 1, 2),
+        agent("iql_op", 1, 1),
+        agent("sad", 1, 1),
+        agent("iql_aux", 1, 1),
+    ]
+    both = np.full((7, 7), 5.0)
+    both[0, 1:] = [3.0, 1.0, 2.0, 4.0, 0.0, 0.0]
+    both[2, 3] = 9.0  # who plays badly with the learner, but well with each other
+    both = np.triu(both) + np.triu(both, 1).T
+    found = choose_streams(agents, both, {"easy": 2, "hard": 2})
+    assert found["easy"].learner == found["hard"].learner == "iql-1-1"
+    assert found["easy"].partners == ("iql_op-1-1", "iql-1-2")
+    # First 2 (1.0 with the learner); then 1 with (3 + 5) / 2 before 3 with (2 + 9) / 2.
+    assert found["hard"].partners == ("vdn-1-1", "iql-1-2")
+    assert found["hard"].intra == ()
+    assert found["hard"].inter == ("vdn-1-2", "iql_op-1-1", "sad-1-1", "iql_aux-1-1")
+    with pytest.raises(ValueError, match="has 4 agents to choose partners from; the stream 10"):
+        choose_streams(agents, both, {"10": 10})
+    with pytest.raises(ValueError, match="no agent of method iql"):
+        choose_streams(agents[2:], both[2:, 2:], {"hard": 1})
+
+
+def test_at_most_two_agents_of_a_method_are_held_out_for_inter_play(pool):
+    for found in read_pool(pool).streams.values():
+        methods = [name.partition("-")[0] for name in found.inter]
+        assert max(methods.count(method) for method in methods) <= 2
+        assert not {found.learner, *found.partners} & {*found.intra, *found.inter}
+
+
+def test_whoever_is_met_in_training_is_not_held_out():
+    with pytest.raises(ValueError, match="b is in training and held out"):
+        Stream("a", ("b", "c"), ("b",), ())
+    with pytest.raises(ValueError, match="occurs twice, or is the learner"):
+        Stream("a", ("b", "b"), (), ())
+
+
+def test_a_held_out_copy_of_a_partner_is_found_by_its_actions():
+    found = Stream("a", ("b",), ("c",), ("d",))
+    actions = {name: np.arange(9) + number for number, name in enumerate("abcd")}
+    refuse_twins(found, actions)
+    with pytest.raises(UserError, match="the held-out agent d acts like b"):
+        refuse_twins(found, actions | {"d": actions["b"].copy()})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda tree: tree | {"format": 9}, "format 9; this Brigade reads 1"),
+        (lambda tree: tree | {"returns": [[1.0]]}, r"returns are \(1, 1\) for 12 agents"),
+        (lambda tree: {k: v for k, v in tree.items() if k != "agents"}, "no 'agents'"),
+        (lambda tree: tree | {"agents": [{"name": "../x"}]}, "is not the name of an agent"),
+        (
+            lambda tree: (
+                tree | {"streams": {"hard": tree["streams"]["hard"] | {"partners": ["nobody"]}}}
+            ),
+            "names 'nobody', which is no agent",
+        ),
+        (lambda tree: [], "damaged"),
+    ],
+)
+def test_a_damaged_pool_is_refused_in_one_line(pool, tmp_path, change, message):
+    tree = json.loads((pool / "pool.json").read_text())
+    (tmp_path / "pool.json").write_text(json.dumps(change(tree)))
+    with pytest.raises(UserError, match=message) as caught:
+        read_pool(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_pool_is_refused(pool, tmp_path, capsys):
+    with pytest.raises(UserError, match="is no pool: it has no"):
+        read_pool(tmp_path)
+    with pytest.raises(UserError, match="has no stream 'harder'"):
+        read_pool(pool).stream("harder")
+    out = tmp_path / "out"
+    words = ["run", "lifelong_hanabi/hard", "--env.pool", str(tmp_path), "--out", str(out)]
+    assert main(words) == 2
+    assert "is no pool" in capsys.readouterr().err
+    assert not out.exists()
+
+
+# --- the benchmark ---
+
+
+def test_a_stream_is_one_partner_after_another(pool):
+    benchmark = stream(LifelongSettings(stream="hard", pool=str(pool)))
+    chosen = read_pool(pool).stream("hard")
+    sequence = benchmark.sequence(0, 3, 100)
+    assert sequence.names == chosen.partners
+    assert sequence.partners == tuple((name,) for name in chosen.partners)
+    assert set(benchmark.cast.names) == set(chosen.partners)
+    assert all(group.greedy for group in benchmark.cast.groups)
+    kept = {name.partition(" ")[0] for name in benchmark.held_out.names}
+    assert kept == {*chosen.intra, *chosen.inter}
+    assert benchmark.start_from.endswith(f"{chosen.learner}.safetensors")
+    with pytest.raises(ValueError, match="--tasks is 4, but the stream has 3 partners"):
+        benchmark.sequence(0, 4, 100)
+
+
+def test_a_partner_of_another_variant_is_refused(pool, tmp_path):
+    settings = LifelongSettings(stream="hard", pool=str(pool)).with_files()
+    other = agent("vdn", 1, 7)
+    save_agent(tmp_path, other, 0, GAME | {"hint_tokens": 4})
+    with pytest.raises(UserError, match="observation"):
+        stream(replace(settings, partners=(str(tmp_path / other.file),)))
+    save_agent(tmp_path, other, 0, GAME | {"lost_game": "fireworks"})
+    with pytest.raises(UserError, match="another variant of the game"):
+        stream(replace(settings, partners=(str(tmp_path / other.file),)))
+    with pytest.raises(UserError, match="is in training and held out"):
+        stream(replace(settings, inter=settings.partners[:1]))
+    with pytest.raises(ValueError, match="learner and partners together"):
+        LifelongSettings(learner=settings.learner)
+
+
+SETTINGS = {
+    "benchmark": "lifelong_hanabi/hard",
+    "method": "er",
+    "preset": "laptop",
+    "seeds": 2,
+    "tasks": 3,
+    "num_envs": 4,
+    "num_steps": 12,
+    "steps_per_task": 96,
+    "eval_every": 2,
+    "eval_episodes": 2,
+    "few_shot_updates": 1,
+    "q": SMALL_Q["q"],
+    "method_settings": {"memory_size": 400, "sample_size": 40},
+}
+
+
+@pytest.fixture(scope="module")
+def settings(pool):
+    return SETTINGS | {"env": {"stream": "hard", "pool": str(pool)}}
+
+
+@pytest.fixture(scope="module")
+def life(settings, tmp_path_factory):
+    return run(settings, tmp_path_factory.mktemp("life") / "run")
+
+
+def test_a_life_records_partners_clones_and_held_out_agents(life, pool):
+    arrays, chosen = life.returns, read_pool(pool).stream("hard")
+    evaluations = 4  # before, and after each of three tasks
+    assert arrays["score"].shape == (evaluations, 3, 1, 2, 2, 2)
+    assert arrays["few_shot_score"].shape == arrays["score"].shape
+    names = [str(name).partition(" ")[0] for name in arrays["held_out_names"]]
+    assert set(names) == {*chosen.intra, *chosen.inter}
+    assert arrays["held_out_returns"].shape == (evaluations, len(names), 2, 2, 2)
+    assert arrays["task_names"].tolist() == list(chosen.partners)
+
+
+def test_the_learner_starts_from_the_pool(life, settings, pool):
+    parts = assemble(from_dict(settings))
+    rounds = stack_sequences(parts.sequences, parts.table.pairings)
+    state = parts.trainer.init(parts.seeds, rounds, parts.table.cast, parts.table.params)
+    chosen = read_pool(pool).stream("hard").learner
+    wanted = load_policies(pool / f"{chosen}.safetensors").params
+    for a, b in zip(jax.tree.leaves(state.learner.params), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_array_equal(a[0], b[0])
+        np.testing.assert_array_equal(a[1], b[0])
+    assert parts.learner.policy.network.memory_size == 8  # the network is the file's
+
+
+def test_clones_leave_no_trace_in_training(life, settings, tmp_path):
+    plain = run(settings | {"few_shot_updates": 0}, tmp_path / "plain")
+    np.testing.assert_array_equal(plain.returns["score"], life.returns["score"])
+    assert "few_shot_score" not in plain.returns
+    one, other = load(life.path), load(plain.path)
+    for a, b in zip(jax.tree.leaves(one.params), jax.tree.leaves(other.params), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_clone_learns_with_its_partner_alone(life, settings):
+    """Its updates are those of a new learner with the same parameters, and nothing else."""
+    parts = assemble(from_dict(settings))
+    (few_shot,) = [each for each in parts.also if isinstance(each, FewShot)]
+    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
+    start = parts.trainer.init(parts.seeds, rounds, cast, parts.table.params)
+    params = jax.device_get(start.learner.params)
+    keys = jax.random.split(KEY, 2)
+    clone = few_shot.adapted(params, keys, rounds, 1, cast)
+    own = [jax.tree.map(lambda x, n=n: x[n], params) for n in (0, 1)]
+    twin = few_shot.trainer.init_with(own, list(keys), rounds, cast)
+    twin = few_shot.trainer.begin_task(twin, rounds, 1)
+    twin, _ = few_shot.trainer.step(twin, rounds, 1, cast)
+    changed = False
+    for a, b, before in zip(
+        *map(jax.tree.leaves, (clone.learner.params, twin.learner.params, params)), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+        changed |= bool((np.asarray(a) != before).any())
+    assert changed
+    assert few_shot.trainer.learner.config.buffer_size <= parts.learner.config.buffer_size
+
+
+def test_held_out_agents_play_as_any_partner_would(life, settings):
+    """The recorded games are those of an evaluation with these agents as the task's partners."""
+    parts = assemble(from_dict(settings))
+    (kept,) = [each for each in parts.also if isinstance(each, HeldOut)]
+    rounds = stack_sequences(parts.sequences, parts.table.pairings)
+    state = parts.trainer.init(parts.seeds, rounds, parts.table.cast, parts.table.params)
+    keys = jnp.stack([evaluation_key(seed, 0) for seed in parts.seeds])
+    number = 1_000_000_006 + parts.also.index(kept)
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
+    pairing = jax.tree.map(lambda x: jnp.stack([x, x]), kept.pairing)
+    task = jax.tree.map(lambda x: x[:, :1], rounds.task)
+    again = evaluate(
+        parts.trainer,
+        kept.evaluator,
+        state.learner,
+        state.memory,
+        rounds.replace(task=task, pairing=pairing),
+        keys,
+        parts.benchmark.held_out.params,
+    )
+    recorded = life.returns["held_out_returns"][0]  # [partner, seat, seed, episode]
+    np.testing.assert_array_equal(np.moveaxis(recorded, 2, 0), np.asarray(again.returns)[:, 0])
+
+
+def test_a_stopped_life_ends_the_same(life, settings, tmp_path):
+    seen = []
+
+    def interrupt(progress, *_):
+        seen.append(progress)
+        if len(seen) > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(settings, tmp_path / "stopped", watch=interrupt)
+    again = resume(tmp_path / "stopped")
+    assert again.returns.keys() == life.returns.keys()
+    for name, values in life.returns.items():
+        np.testing.assert_array_equal(again.returns[name], values)
+
+
+def test_measures_are_the_papers_equations(life):
+    data = read_run(life.path)
+    score = data.arrays["score"].mean((2, 3, 5))  # [eval, task, seed]
+    clones = data.arrays["few_shot_score"].mean((2, 3, 5))
+    for seed in (0, 1):
+        table = score[1:, :, seed]  # after each task
+        of = {name: find(name).compute(data)[seed] for name in data.measures}
+        assert of["lifelong_average"] == pytest.approx(average_score(table)[-1], abs=1e-6)
+        assert of["lifelong_forgetting"] == pytest.approx(forgetting(table)[-1], abs=1e-6)
+        assert of["future_score"] == pytest.approx(future_score(table).mean(), abs=1e-6)
+        assert of["current_score"] == pytest.approx(np.diag(table).mean(), abs=1e-6)
+        assert of["few_shot_average"] == pytest.approx(clones[-1, :, seed].mean(), abs=1e-6)
+        names = data.arrays["held_out_names"].tolist()
+        inter = [n for n, name in enumerate(names) if not name.endswith("(intra)")]
+        intra = [n for n, name in enumerate(names) if not name.endswith("(inter)")]
+        kept = data.arrays["held_out_score"].mean((2, 4))  # [eval, partner, seed]
+        gain = kept[-1, inter, seed].mean() - kept[0, inter, seed].mean()
+        assert of["generalisation"] == pytest.approx(gain, abs=1e-6)
+        points = data.arrays["held_out_returns"].mean((2, 4))
+        assert of["inter_play"] == pytest.approx(points[-1, inter, seed].mean(), abs=1e-6)
+        assert of["intra_play"] == pytest.approx(points[-1, intra, seed].mean(), abs=1e-6)
+
+
+def test_multi_task_learning_meets_all_partners_in_every_phase(settings):
+    tree = {k: v for k, v in settings.items() if k != "method_settings"}
+    parts = assemble(from_dict(tree | {"method": "mtl", "few_shot_updates": 0, "seeds": 1}))
+    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
+    state = parts.trainer.init(parts.seeds, rounds, cast, parts.table.params)
+    state = parts.trainer.begin_task(state, rounds, 0)
+    met = set()
+    for _ in range(24):
+        state, _ = parts.trainer.step(state, rounds, 0, cast)
+        met |= set(np.unique(state.source.step.view.task_id).tolist())
+    assert met == {0, 1, 2}
+    assert parts.learner.updates_per_task == 3 * 2  # schedules last for the whole stream
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"few_shot_updates": -1}, "few_shot_updates is -1"),
+        ({"network": {"memory_size": 16}}, "has another network than the learner"),
+        ({"start_from": "nowhere.safetensors"}, "there is no policy file nowhere.safetensors"),
+        ({"q": SMALL_Q["q"] | {"buffer_size": 2}}, "buffer_size is 2"),
+    ],
+)
+def test_bad_settings_are_refused(settings, tmp_path, change, message):
+    with pytest.raises(UserError, match=message):
+        run(settings | change, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# --- the pool, and tables from it ---
+
+TINY = replace(
+    SMALL,
+    methods=("iql", "vdn_op"),
+    architectures=(1,),
+    divisor=32,
+    episodes=2,
+    streams={"easy": 1, "hard": 2, "10": 1},
+    settings={
+        "steps_per_task": 192,
+        "num_envs": 8,
+        "num_steps": 12,
+        "eval_every": 2,
+        "eval_episodes": 2,
+        "env": GAME,
+        "q": SMALL_Q["q"],
+    },
+)
+
+
+def test_a_pool_is_trained_played_and_not_made_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(hanabi_tables.SCALES, "small", TINY)
+    out = tmp_path / "study"
+    words = ["reproduce", "lifelong_hanabi/pool", "--out", str(out), "--quiet"]
+    assert main(words) == 0
+    made = read_pool(out / "pool")
+    names = ["iql-1-1", "iql-1-2", "vdn_op-1-1", "vdn_op-1-2"]
+    assert [each.name for each in made.agents] == names
+    shown = capsys.readouterr().out
+    assert "A pool of 4 agents" in shown
+    assert {"table.md", "crossplay.png", "crossplay.html"} <= {p.name for p in out.iterdir()}
+    agents = {name: load_policies(made.path(name)) for name in names}
+    played = play_pool(agents, ENV, 2, 0)
+    np.testing.assert_allclose(made.returns, played.returns.mean(-1), atol=1e-3)
+    parameters = [jax.tree.leaves(agents[name].params)[0] for name in names]
+    assert len({np.asarray(each).tobytes() for each in parameters}) == 4
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
+    monkeypatch.setattr("brigade.studies.hanabi_pool.play_pool", None)  # not played again
+    assert main(words) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
+
+
+def test_every_method_and_architecture_can_be_put_together(tmp_path):
+    scale = replace(
+        TINY,
+        methods=tuple(METHODS),
+        architectures=tuple(ARCHITECTURES),
+        settings={"env": GAME, "q": SMALL_Q["q"]},
+    )
+    runs = PoolStudy(tmp_path, scale).runs()
+    assert len(runs) == 50
+    assert len({experiment.config.seed for _, experiment in runs.values()}) == 50
+    for method, (kind, _) in METHODS.items():
+        learner = runs[method, 2][1].learner
+        assert type(learner).__name__.lower() == kind
+        assert learner.add == Additions(
+            op=method.endswith("op"), sad="sad" in method, aux=0.25 * ("aux" in method)
+        )
+    network = runs["iql", 5][1].learner.network
+    assert (network.memory, network.memory_layers, network.hidden) == ("gru", 1, (16, 16))
+
+
+def test_play_of_a_method_is_its_mean_or_its_best():
+    agents = (agent("sad", 1, 1), agent("sad", 1, 2), agent("vdn", 1, 1))
+    returns = np.array([[9.0, 2.0, 4.0], [4.0, 7.0, 8.0], [2.0, 6.0, 5.0]])
+    found = Pool(None, agents, returns, {}, 1)
+    mean = of_method(found, "sad", ["sad-1-2", "vdn-1-1"], best=False)
+    # Both seat orders: 0 with 1 is 3, 0 with 2 is 3, 1 with 2 is 7.
+    np.testing.assert_allclose(mean, Play([9.0, 7.0], [3.0, 3.0], [3.0, 7.0]))
+    best = of_method(found, "sad", ["sad-1-2", "vdn-1-1"], best=True)
+    np.testing.assert_allclose(best, Play([7.0], [3.0], [7.0]))
+    with pytest.raises(UserError, match="has no agents of method iql"):
+        start_of(found, "iql")
+
+
+def test_tables_compare_the_pool_with_agents_that_kept_learning(
+    pool, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(hanabi_tables, "EPISODES", {"small": 2})
+    one = {"IQL + ER": hanabi_tables.CONTINUAL["IQL + ER"]}
+    monkeypatch.setattr(hanabi_tables, "CONTINUAL", one)
+    fast = "--num-envs 4 --num-steps 12 --steps-per-task 48 --eval-episodes 2 --tasks 2".split()
+    fast += ["--q.buffer-size", "64", "--q.warm-up", "4", "--q.batch-size", "4", "--quiet"]
+    fast += ["--env.pool", str(pool)]
+    out = tmp_path / "table"
+    assert main(["reproduce", "lifelong_hanabi/table-2", "--out", str(out), *fast]) == 0
+    numbers = json.loads((out / "table.json").read_text())
+    rows = {(each["run"], each["measure"]): each for each in numbers}
+    assert rows["SAD", "self-play"]["published"] == 23.85
+    assert rows["IQL + ER", "inter-play"]["published"] == 16.32
+    made = read_pool(pool)
+    names = [each.name for each in made.agents]
+    me = names.index(made.stream("hard").learner)
+    before = rows["IQL + ER, before", "self-play"]["mean"]
+    assert before == pytest.approx(made.returns[me, me], abs=1e-3)
+    assert "Not in this pool: SAD + AUX, SAD + OP, SAD + AUX + OP." in capsys.readouterr().out
+    assert main(["reproduce", "lifelong_hanabi/figure-2", "--out", str(out), *fast]) == 0
+    assert (out / "before" / "crossplay.png").exists()
+    assert (out / "after" / "crossplay.csv").read_text().startswith("seat_0,")
