@@ -29,7 +29,8 @@ from brigade.runs.partner_files import with_paths
 FEW = 12  # plots or pictures; more are collapsed
 SCORE = (
     "Score",
-    "The normalised result of an episode: in a kitchen, soups served divided by what one good "
+    "The normalised result of an episode: in Hanabi, points divided by the most points; in a "
+    "kitchen, soups served divided by what one good "
     "cook could serve alone. Scores are means over partners, seats and episodes.",
 )
 INTERVAL = (

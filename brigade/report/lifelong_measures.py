@@ -15,7 +15,7 @@ from brigade.report.read import RunData
 SCORE, FEW_SHOT_SCORE = "score", FEW_SHOT_ARRAYS[0]
 HELD_OUT_SCORE, HELD_OUT_RETURNS = HELD_OUT_ARRAYS
 NO_FEW_SHOT = "not recorded (add --few-shot-updates)"
-NO_HELD_OUT = "not recorded (the benchmark has no held-out partners)"
+NO_HELD_OUT = "not known (no such agents are held out)"
 UNFINISHED = "not known before the last task has ended"
 
 

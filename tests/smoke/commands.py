@@ -24,6 +24,11 @@ SMALL = (
     "--network.multi-head --network.task-one-hot heads --ppo.minibatches 4 --ppo.epochs 1 "
     "--ppo.shaping-steps 1600"
 )
+SMALL_Q = (
+    "--num-envs 4 --num-steps 12 --steps-per-task 48 --seeds 1 --eval-every 1 --eval-episodes 2 "
+    "--q.buffer-size 64 --q.warm-up 4 --q.batch-size 4 --q.gradient-steps 2"
+)
+SMALL_PQN = "--num-envs 4 --num-steps 12 --steps-per-task 48 --seeds 1 --eval-episodes 2"
 SHORT_GAMES = "--env.horizon 40"  # cooks that plan are slow in programs that compile fast
 SHORT = f"{SHORT_GAMES} --num-steps 40"
 # One seed, because programs depend on how much of its kitchens can change. Two updates a task.
@@ -164,7 +169,11 @@ def is_used(words: list[str], later: list[list[str]]) -> bool:
 def made_small(words: list[str]) -> list[str]:
     """The same command on the smallest budget."""
     verb, flags = words[0], ""
-    if verb in ("run", "reproduce"):
+    if {"iql", "vdn"} & set(words) or any(word.startswith("lifelong_hanabi/") for word in words):
+        flags = SMALL_Q if verb in ("run", "reproduce") else ""
+    elif "pqn" in words:
+        flags = SMALL_PQN
+    elif verb in ("run", "reproduce"):
         flags = " ".join([SMALL, *(SMALLER.get(word, "") for word in words)])
     elif verb == "population":
         short = any(word.startswith(("overcooked/", "zsc_eval/")) for word in words)

@@ -13,6 +13,7 @@ import pyspiel
 import pytest
 
 from brigade.envs.hanabi import EVENTS, Hanabi
+from brigade.envs.hanabi.env import shuffled
 from brigade.envs.hanabi.observe import (
     DISCARDABLE,
     PLAYABLE,
@@ -268,6 +269,19 @@ def test_every_shuffle_has_all_cards_and_its_own_order():
     decks = [np.asarray(env.reset(jax.random.key(n), env.task())[0].deck) for n in range(3)]
     assert all((np.sort(deck) == env.variant.deck).all() for deck in decks)
     assert (decks[0] != decks[1]).any()
+
+
+def test_shuffles_are_even():
+    """Every card is in every place equally often, also when random numbers are equal."""
+    keys = jax.random.split(KEY, 6000)
+    orders = np.asarray(jax.vmap(lambda key: shuffled(key, jnp.arange(5)))(keys))
+    counts = np.stack([np.bincount(orders[:, place], minlength=5) for place in range(5)])
+    assert (np.abs(counts - 1200) < 150).all()  # five standard deviations
+    pairs = np.bincount(orders[:, 0] * 5 + orders[:, 1], minlength=25).reshape(5, 5)
+    assert (np.abs(pairs[~np.eye(5, dtype=bool)] - 300) < 85).all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax.random, "bits", lambda key, shape: jnp.zeros(shape, jnp.uint32))
+        assert shuffled(KEY, jnp.arange(5)).tolist() == [0, 1, 2, 3, 4]
 
 
 def classes(fireworks, discards, hand, v: Variant) -> list[int]:

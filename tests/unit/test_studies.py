@@ -1,6 +1,7 @@
 """ZSC-Eval's study: candidates, selection, egos, measurement; done once, continued, audited."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from brigade.benchmarks.zsc_eval import KITCHENS, kitchen, num_partners, table_of
+from brigade.benchmarks.zsc_stream import READY_MADE, ready_made
 from brigade.cli import main
 from brigade.commands.evaluate import evaluate
 from brigade.envs.overcooked import EVENTS, MULTI_EVENTS
@@ -332,3 +334,36 @@ def test_tables_are_written_beside_the_report(study, monkeypatch):
     rows = json.loads(report.read_text())
     assert [row["algorithm"] for row in rows] == ["sp", "fcp"]
     assert (study.folder / "report" / "report.html").exists()
+
+
+def test_the_recorded_study_comes_out_of_its_games_again():
+    results = Path(__file__).parents[2] / "docs" / "results"
+    page = (results / "zsc_eval.md").read_text(encoding="utf-8")
+    played = read_npz(results / "zsc-eval-coordination-ring" / "played.npz")
+    found = results_of(played, "coordination_ring")
+    assert len(found) == 7
+    for each in found:
+        low, high = each.table.interval
+        cells = (
+            each.title,
+            f"{each.table.value:.2f}",
+            f"{low:.2f} to {high:.2f}",
+            f"{each.expert:.2f}",
+            f"{each.moderate:.2f}",
+            f"{each.published:.2f}",
+        )
+        assert f"| {' | '.join(cells)} |" in page
+
+
+def test_the_recorded_best_responses_are_those_of_the_ready_made_partners():
+    page = Path(__file__).parents[2] / "docs" / "results" / "zsc_eval.md"
+    text = page.read_text(encoding="utf-8")
+    for layout in ready_made():
+        tree = json.loads((READY_MADE / f"{layout}.json").read_text(encoding="utf-8"))
+        best = dict(zip(tree["partners"], tree["best_responses"], strict=True))
+        assert tuple(best) == load_policies(READY_MADE / f"{layout}.safetensors").names
+        for name in tree["chosen"]:
+            final, mid = (
+                ", ".join(f"{value:.0f}" for value in best[each]) for each in (name, f"{name}-mid")
+            )
+            assert re.search(rf"\| `{name}` \| .* \| {final} \| {mid} \|", text)

@@ -132,9 +132,7 @@ class Hanabi(Environment):
 
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
         """Shuffle and deal."""
-        return self.deal(
-            jax.random.permutation(key, jnp.asarray(self.variant.deck, jnp.int8)), task
-        )
+        return self.deal(shuffled(key, jnp.asarray(self.variant.deck, jnp.int8)), task)
 
     def step(self, key: Key, state: State, action: Array, task: Task) -> tuple[State, TimeStep]:
         """Play the action of the player whose turn it is; the others' are ignored."""
@@ -222,3 +220,15 @@ class Hanabi(Environment):
         env = cls(colors=2, ranks=3, hand_size=2, hint_tokens=3, life_tokens=2)
         tasks = [env.task(), env.task(hint_tokens=2), env.task(life_tokens=1)]
         return env, TaskSequence.from_tasks(tasks, ["full", "two hints", "one life"], 2000)
+
+
+def shuffled(key: Key, cards: Array) -> Array:
+    """The cards in random order, by the ranks of random numbers.
+
+    Ranks are counted, which is many times as fast here as sorting: environments are reset side by
+    side with every step.
+    """
+    numbers, place = jax.random.bits(key, cards.shape), jnp.arange(len(cards))
+    ties = (numbers == numbers[:, None]) & (place < place[:, None])
+    rank = ((numbers < numbers[:, None]) | ties).sum(-1, dtype=jnp.int8)
+    return cards[rank]
