@@ -91,6 +91,11 @@ class Environment:
         return None
 
     @property
+    def variant_settings(self) -> dict[str, Any]:
+        """Plain settings that policies depend on beyond shapes; {} if there are none."""
+        return {}
+
+    @property
     def partial_view(self) -> str:
         """What observations leave out, in words; empty if nothing. Policies depend on it."""
         return ""

@@ -64,6 +64,8 @@ class PQNConfig:
     def __post_init__(self) -> None:
         for name in ("epochs", "minibatches"):
             at_least(name, getattr(self, name), 1)
+        if self.sequence_length is not None:
+            at_least("sequence_length", self.sequence_length, 1)
         for name in ("learning_rate", "max_grad_norm"):
             positive(name, getattr(self, name))
         at_least("final_learning_rate", self.final_learning_rate, 0.0)
@@ -147,14 +149,17 @@ class PQNLearner(SequenceLearner):
         self, params: Any, state: LearnerState, batch: Targets, key: Key
     ) -> tuple[Array, Metrics]:
         """Half the squared error of the chosen actions' values, and the auxiliary loss."""
+        return self._loss(params, batch, key)
+
+    def _loss(self, params: Any, batch: Targets, dropout: Key | None) -> tuple[Array, Metrics]:
         counts = counted(batch.sequences, 0)
-        out = outputs_of(self.policy, params, batch.sequences, dropout=key)
+        out = outputs_of(self.policy, params, batch.sequences, dropout=dropout)
         chosen = at_action(out.values[:, :-1], batch.sequences.action).sum(-1)
         error = (batch.returns - chosen) * counts
         total = 0.5 * (error**2).sum() / jnp.maximum(counts.sum(), 1.0)
         metrics = {"loss": total, "td_error": jnp.abs(error).mean()}
         if self.aux and out.predictions is not None and batch.sequences.target is not None:
-            each = prediction_loss(out.predictions[:, :-1], batch.sequences.target).sum(-1)
+            each = prediction_loss(out.predictions[:, :-1], batch.sequences.target).mean(-1)
             predicted = (each * counts).sum() / jnp.maximum(counts.sum(), 1.0)
             total = total + self.aux * predicted
             metrics["prediction"] = predicted
@@ -162,8 +167,7 @@ class PQNLearner(SequenceLearner):
 
     def rehearse(self, params: Any, state: LearnerState, batch: Targets) -> tuple[Array, Metrics]:
         """The same loss on sequences of earlier tasks."""
-        total, _ = self.loss(params, state, batch, jax.random.key(0))
-        return total, {}
+        return self._loss(params, batch, None)[0], {}
 
     def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
         """One step of rectified Adam at the current learning rate."""

@@ -84,7 +84,7 @@ class QConfig:
     """Gradient steps per rollout."""
     buffer_size: int = 32768
     """Sequences in the replay buffer, which is emptied at the start of every task."""
-    warm_up: int = 1000
+    warm_up: int = 10_000
     """Sequences in the buffer before learning begins."""
     priority_exponent: float = 0.9
     """Exponent of priorities in sampling; 0 samples uniformly."""
@@ -112,6 +112,8 @@ class QConfig:
             at_least(name, getattr(self, name), 1)
         for name in ("burn_in", "warm_up"):
             at_least(name, getattr(self, name), 0)
+        if self.sequence_length is not None:
+            at_least("sequence_length", self.sequence_length, 1)
         for name in ("learning_rate", "adam_eps", "max_grad_norm"):
             positive(name, getattr(self, name))
         for name in ("final_learning_rate", "shaping_steps"):
@@ -122,6 +124,11 @@ class QConfig:
             *("priority_max_share", "exploration"),
         ):
             within(name, getattr(self, name), 0.0, 1.0)
+        if self.few_shot_buffer < self.batch_size:
+            raise ValueError(
+                f"few_shot_buffer is {self.few_shot_buffer}; it must hold a batch of "
+                f"{self.batch_size}"
+            )
         if self.buffer_size < max(self.batch_size, self.warm_up):
             raise ValueError(
                 f"buffer_size is {self.buffer_size}; it must hold a batch of {self.batch_size} and "

@@ -39,6 +39,7 @@ from brigade.learners.q_sequences import (
 from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
 from brigade.nets.q_network import QOutputs
 
+FEW_SHOT_TARGET_EVERY = 5  # gradient steps of a clone between updates of its target network
 LEAST_PRIORITY = 1e-3  # of sequences without reward, when rewards are the priority
 
 
@@ -82,21 +83,36 @@ class QLearner(SequenceLearner):
     def allocate(self, state: LearnerState, traj: Trajectory) -> LearnerState:
         """Reserve the replay buffer, for sequences such as those of `traj`."""
         sequences = self._sequences(state, traj)
-        number = len(sequences.reward)
-        if number > self.config.buffer_size:
+        number, cfg = len(sequences.reward), self.config
+        if number > cfg.buffer_size:
             raise ValueError(
-                f"buffer_size is {self.config.buffer_size}, but a rollout has {number} sequences; "
-                "use a larger buffer or fewer environments"
+                f"buffer_size is {cfg.buffer_size}, but a rollout has {number} sequences; use a "
+                "larger buffer or fewer environments"
+            )
+        if cfg.warm_up > number * self.updates_per_task:
+            raise ValueError(
+                f"warm_up is {cfg.warm_up}, but a task has {number * self.updates_per_task} "
+                "sequences, so nothing would be learned; use a smaller warm-up or more steps"
             )
         buffer = prioritised.empty(sequences, self.config.buffer_size)
         return state.replace(aux=state.aux.replace(buffer=buffer))
 
     def for_few_shot(self) -> QLearner:
-        """The learner of a clone that is trained for a few updates: it has a smaller buffer and
-        learns from the first batch on, at a constant rate."""
-        size = min(self.config.buffer_size, self.config.few_shot_buffer)
-        warm_up = min(self.config.warm_up, self.config.batch_size)
-        config = replace(self.config, buffer_size=size, warm_up=warm_up, final_learning_rate=None)
+        """The learner of a clone that is trained for a few updates.
+
+        It has a smaller buffer, learns from the first batch on, at the rate that a task ends with,
+        and renews its target network every few gradient steps.
+        """
+        cfg = self.config
+        size, warm_up = min(cfg.buffer_size, cfg.few_shot_buffer), min(cfg.warm_up, cfg.batch_size)
+        config = replace(
+            cfg,
+            buffer_size=size,
+            warm_up=warm_up,
+            learning_rate=cfg.final_learning_rate or cfg.learning_rate,
+            final_learning_rate=None,
+            target_every=min(cfg.target_every, FEW_SHOT_TARGET_EVERY),
+        )
         return replace(self, config=config)
 
     def begin_task(self, state: LearnerState) -> LearnerState:
@@ -186,17 +202,24 @@ class QLearner(SequenceLearner):
         return (returns - chosen) * counts, self._auxiliary(out, sequences, counts)
 
     def _auxiliary(self, out: QOutputs, sequences: Sequences, counts: Array) -> Array:
-        """The weighted auxiliary loss [sequences], summed over timesteps and seats."""
+        """The weighted auxiliary loss [sequences], summed over timesteps, the mean over seats."""
         if not self.aux or out.predictions is None or sequences.target is None:
             return jnp.zeros(len(counts))
         each = prediction_loss(out.predictions[:, :-1], sequences.target)
-        return self.aux * (each.sum(-1) * counts).sum(-1)
+        return self.aux * (each.mean(-1) * counts).sum(-1)
 
     def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
-        """One step of the optimiser at the current learning rate."""
+        """One step of the optimiser at the current learning rate; none in the warm-up."""
         steps, opt_state = self._optimizer().update(grads, state.opt_state, state.params)
         rate = self._learning_rate(state.updates)
         params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
+        # Momentum and the gradients of continual methods would move the parameters, too.
+        ready = state.aux.buffer.filled >= self.config.warm_up
+        params, opt_state = jax.tree.map(
+            lambda new, old: jnp.where(ready, new, old),
+            (params, opt_state),
+            (state.params, state.opt_state),
+        )
         return state.replace(params=params, opt_state=opt_state)
 
     def after_update(self, state: LearnerState, index: Sampled, metrics: Metrics) -> LearnerState:

@@ -81,6 +81,7 @@ class Policies:
 def interface(env: Environment) -> dict[str, Any]:
     """What a policy depends on in an environment: seats, observations and actions."""
     view = {"view": env.partial_view} if env.partial_view else {}
+    variant = {"variant": env.variant_settings} if env.variant_settings else {}
     return {
         "name": type(env).__name__,
         "seats": env.num_agents,
@@ -88,6 +89,7 @@ def interface(env: Environment) -> dict[str, Any]:
         "actions": env.num_actions,
         "continuous": bool(env.continuous),
         **view,
+        **variant,
     }
 
 

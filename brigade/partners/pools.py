@@ -116,7 +116,7 @@ def read_pool(folder: str | Path) -> Pool:
             for name, entry in tree["streams"].items()
         }
         return Pool(folder, agents, returns, streams, int(tree["episodes"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise UserError(f"{path} is damaged: {reason}") from error
 
@@ -144,8 +144,22 @@ def stream_from(entry: Mapping[str, Any], known: set[str]) -> Stream:
 
 # --- choosing streams ---
 
+LEARNER = "iql"
 WITHOUT_EXTRAS = ("iql", "vdn", "iql_op", "vdn_op")  # methods of training partners, as in the paper
 PER_METHOD = 2  # held-out agents of every method
+
+
+def check_size(agents: Sequence[Agent], lengths: Mapping[str, int]) -> None:
+    """Refuse pools that are too small for a learner and the partners of every stream."""
+    if not any(agent.method == LEARNER for agent in agents):
+        raise ValueError(f"the pool has no agent of method {LEARNER} to be the learner")
+    number = sum(agent.method in WITHOUT_EXTRAS for agent in agents) - 1
+    for name, length in lengths.items():
+        if length > number:
+            raise ValueError(
+                f"the pool has {number} agents of {', '.join(WITHOUT_EXTRAS)} to choose partners "
+                f"from; the stream {name} needs {length}"
+            )
 
 
 def choose_streams(
@@ -157,21 +171,15 @@ def choose_streams(
     loss and greedy moves. In the easy stream they are those who play best with the learner; in all
     others each plays badly with the learner and with those chosen before.
     """
+    check_size(agents, lengths)
     names = [agent.name for agent in agents]
     both = (returns + returns.T) / 2
     others = both.sum(1) - np.diag(both)
-    learners = [n for n, agent in enumerate(agents) if agent.method == "iql"]
-    if not learners:
-        raise ValueError("the pool has no agent of method iql to be the learner")
+    learners = [n for n, agent in enumerate(agents) if agent.method == LEARNER]
     learner = min(learners, key=lambda n: (others[n], names[n]))
     candidates = [n for n, a in enumerate(agents) if a.method in WITHOUT_EXTRAS and n != learner]
     streams = {}
     for name, length in lengths.items():
-        if length > len(candidates):
-            raise ValueError(
-                f"the pool has {len(candidates)} agents to choose partners from; the stream {name} "
-                f"needs {length}"
-            )
         chosen = chosen_partners(both, learner, candidates, length, easy=name == "easy")
         streams[name] = Stream(
             names[learner],
@@ -201,7 +209,11 @@ def held_out(
     """Agents that were not met: all of the learner's method, and some of every method."""
     free = [agent for n, agent in enumerate(agents) if n not in met]
     intra = tuple(agent.name for agent in free if agent.method == method)
-    by_method: dict[str, list[str]] = {}
+    by_method: dict[str, list[Agent]] = {}
     for agent in free:
-        by_method.setdefault(agent.method, []).append(agent.name)
-    return intra, tuple(name for each in by_method.values() for name in each[:PER_METHOD])
+        by_method.setdefault(agent.method, []).append(agent)
+    inter: list[str] = []
+    for each in by_method.values():
+        varied = sorted(each, key=lambda agent: agent.seed)  # different architectures first
+        inter += [agent.name for agent in varied[:PER_METHOD]]
+    return intra, tuple(inter)

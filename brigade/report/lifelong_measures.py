@@ -16,7 +16,7 @@ SCORE, FEW_SHOT_SCORE = "score", FEW_SHOT_ARRAYS[0]
 HELD_OUT_SCORE, HELD_OUT_RETURNS = HELD_OUT_ARRAYS
 NO_FEW_SHOT = "not recorded (add --few-shot-updates)"
 NO_HELD_OUT = "not known (no such agents are held out)"
-UNFINISHED = "not known before the last task has ended"
+UNFINISHED = "not known before the last task has ended, nor for repeated streams"
 
 
 def task_table(run: RunData, name: str) -> Floats | None:
@@ -95,11 +95,47 @@ def last_points(sets: tuple[str, ...]) -> Callable[[RunData], Floats | None]:
     return compute
 
 
-def current_by_eval(run: RunData) -> Floats:
-    """[eval, seed]: the score with the partner in training."""
-    starts = run.task_starts
-    task = np.clip(np.searchsorted(starts, run.steps, side="left") - 1, 0, len(starts) - 1)
-    return np.asarray(run.score[np.arange(len(task)), task])
+Curve = Callable[[Floats, int, Floats], Floats]  # (now [task, seed], task, ends [trained, ...])
+
+
+def curve_of(name: str, value: Curve) -> Callable[[RunData], Floats]:
+    """A measure at every evaluation [eval, seed], from the scores then and after earlier tasks."""
+
+    def compute(run: RunData) -> Floats:
+        if name not in run.arrays:
+            return np.full((len(run.steps), len(run.seeds)), np.nan)
+        score = run.mean(name, "eval", "task", "seed")
+        starts, ends = run.task_starts, np.searchsorted(run.steps, run.task_ends)
+        rows = []
+        for number, steps in enumerate(run.steps):
+            task = int(np.clip(np.searchsorted(starts, steps, side="left") - 1, 0, len(starts) - 1))
+            rows.append(value(score[number], task, score[ends[:task]]))
+        return np.stack(rows)
+
+    return compute
+
+
+def average_so_far(now: Floats, task: int, ends: Floats) -> Floats:
+    """A_t: the mean over the partners met so far, the current one included."""
+    return np.asarray(now[: task + 1].mean(0))
+
+
+def current(now: Floats, task: int, ends: Floats) -> Floats:
+    """The score with the partner in training."""
+    return np.asarray(now[task])
+
+
+def forgotten(now: Floats, task: int, ends: Floats) -> Floats:
+    """F_t: the best score after an earlier task minus the score now; 0 with the first partner."""
+    if not task:
+        return np.zeros(now.shape[1])
+    return np.asarray((ends[:, :task].max(0) - now[:task]).mean(0))
+
+
+def still_to_come(now: Floats, task: int, ends: Floats) -> Floats:
+    """FT_t: the mean over the partners still to come; nan with the last one."""
+    later = now[task + 1 :]
+    return np.asarray(later.mean(0)) if len(later) else np.full(now.shape[1], np.nan)
 
 
 LIFELONG_AVERAGE = Measure(
@@ -107,7 +143,7 @@ LIFELONG_AVERAGE = Measure(
     of_table(SCORE, last_average),
     "score with all partners at the end",
     "A_T: the mean score with all partners after the last task (Lifelong Hanabi, equation 1).",
-    curve=lambda run: np.asarray(run.score.mean(axis=1)),
+    curve=curve_of(SCORE, average_so_far),
     unknown=why_unknown(SCORE, UNFINISHED),
 )
 LIFELONG_FORGETTING = Measure(
@@ -118,6 +154,7 @@ LIFELONG_FORGETTING = Measure(
     "after the last one, then the mean (Lifelong Hanabi, equations 2 and 3). Negative if scores "
     "rise.",
     "lower",
+    curve=curve_of(SCORE, forgotten),
     unknown=why_unknown(SCORE, UNFINISHED),
 )
 FUTURE_SCORE = Measure(
@@ -126,6 +163,7 @@ FUTURE_SCORE = Measure(
     "score with partners still to come",
     "The mean score with the partners that are still to come, after every task but the last, then "
     "the mean over tasks (FT, Lifelong Hanabi, equation 4).",
+    curve=curve_of(SCORE, still_to_come),
     unknown=why_unknown(SCORE, UNFINISHED),
 )
 CURRENT_SCORE = Measure(
@@ -133,7 +171,7 @@ CURRENT_SCORE = Measure(
     of_table(SCORE, lambda table: float(np.diag(table).mean())),
     "with a partner after training with it",
     "The score with every partner at the end of the training with it, then the mean.",
-    curve=current_by_eval,
+    curve=curve_of(SCORE, current),
     unknown=why_unknown(SCORE, UNFINISHED),
 )
 FEW_SHOT_AVERAGE = Measure(
@@ -142,6 +180,7 @@ FEW_SHOT_AVERAGE = Measure(
     "of clones that adapt first",
     "A_T of clones: a copy of the learner is trained with each partner for a few updates, "
     "evaluated with it and thrown away.",
+    curve=curve_of(FEW_SHOT_SCORE, average_so_far),
     unknown=why_unknown(FEW_SHOT_SCORE, NO_FEW_SHOT),
 )
 FEW_SHOT_FORGETTING = Measure(
@@ -150,6 +189,7 @@ FEW_SHOT_FORGETTING = Measure(
     "of clones that adapt first",
     "F_T of clones that are trained with each partner for a few updates before they are evaluated.",
     "lower",
+    curve=curve_of(FEW_SHOT_SCORE, forgotten),
     unknown=why_unknown(FEW_SHOT_SCORE, NO_FEW_SHOT),
 )
 GENERALISATION = Measure(

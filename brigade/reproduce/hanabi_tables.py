@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -142,13 +143,13 @@ def matrix_of(made: Pool) -> Matrix:
 
 def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
     """The pool that --env.pool names, or the ready-made one, and the other words."""
-    words = list(words)
-    if "--env.pool" not in words:
-        return read_pool(READY_MADE), words
-    place = words.index("--env.pool")
-    if place + 1 == len(words):
-        raise UserError("--env.pool needs a value")
-    return read_pool(words[place + 1]), words[:place] + words[place + 2 :]
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--env.pool", dest="pool", default=READY_MADE)
+    try:
+        found, rest = parser.parse_known_args(list(words))
+    except argparse.ArgumentError as error:
+        raise UserError(f"{error.argument_name} needs a value") from error
+    return read_pool(found.pool), rest
 
 
 def continual_run(

@@ -70,7 +70,7 @@ def assemble_with(
         check_task_ids(method, config.method, sequences)
         if generator is None:
             cast, table = partner_table(config, benchmark, sequences)
-            table = replace(table, params=start_params(config, learner, env))
+            table = replace(table, params=start_params(config, learner, env, benchmark.held_out))
             learner = with_partner_sampling(learner, config, cast)
         else:
             cast = generator.partners(learner.policy)
@@ -106,7 +106,10 @@ def assemble_with(
         env, players, method, config.eval_episodes, greedy, config.eval_consecutive
     )
     trainer = Trainer(source, learner, method)
-    also = more_evaluations(config, trainer, evaluator, benchmark.held_out, table)
+    try:
+        also = more_evaluations(config, trainer, evaluator, benchmark.held_out, table)
+    except ValueError as error:
+        raise UserError(str(error)) from error
     parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, table, also)
     check_shapes(parts)
     return parts
@@ -137,7 +140,7 @@ def more_evaluations(
     return tuple(also)
 
 
-def start_params(config: RunConfig, learner: Learner, env: Environment) -> Any:
+def start_params(config: RunConfig, learner: Learner, env: Environment, held_out: Cast) -> Any:
     """The parameters that the learner starts from; None for initial ones."""
     word = config.start_from
     if not word:
@@ -150,23 +153,48 @@ def start_params(config: RunConfig, learner: Learner, env: Environment) -> Any:
         raise ValueError(
             f"{file} has {len(chosen.members)} policies; name one, {file}:{chosen.names[0]}"
         )
+    check_network(learner, policies.policy, file)
     params = jax.tree.map(lambda x: x[0], chosen.params)
-    wanted = jax.eval_shape(learner.init, jax.random.key(0)).params
-    here, there = (
-        {jax.tree_util.keystr(path): leaf.shape for path, leaf in leaves}
-        for leaves in (
-            jax.tree_util.tree_leaves_with_path({n: wanted[n] for n in params if n in wanted}),
-            jax.tree_util.tree_leaves_with_path(params),
+    if twin := member_like(params, held_out):
+        raise ValueError(
+            f"{word} is {twin}, which is held out for tests; start from another policy"
         )
-    )
-    for path in sorted(here.keys() | there.keys()):
-        if here.get(path) != there.get(path):
-            raise ValueError(
-                f"{file} has another network than the learner: {path} is "
-                f"{there.get(path, 'missing')}, here {here.get(path, 'missing')}; use the same "
-                f"--network settings and learner"
-            )
     return params
+
+
+def check_network(learner: Learner, theirs: Any, file: str) -> None:
+    """Refuse a file whose network differs from the learner's."""
+    params = jax.eval_shape(learner.init, jax.random.key(0)).params
+    own: Any = learner.policy
+    if theirs.kind != own.kind:
+        raise ValueError(f"{file} has a policy of kind {theirs.kind}; the learner has {own.kind}")
+    here, there = own.actor(params, 0)[0].settings()["network"], theirs.settings()["network"]
+    for name in sorted(here.keys() | there.keys()):
+        if name != "dtype" and here.get(name) != there.get(name):
+            raise ValueError(
+                f"{file} has another network than the learner: {name} is {there.get(name)}, here "
+                f"{here.get(name)}; use the same --network settings and number of tasks"
+            )
+
+
+def member_like(params: Any, cast: Cast) -> str:
+    """The name of a member with these parameters; empty if there is none."""
+    first = 0
+    for group, stacked in zip(cast.groups, cast.params, strict=True):
+        for member in range(group.size):
+            if same_params(params, jax.tree.map(lambda x, n=member: x[n], stacked)):
+                return cast.names[first + member]
+        first += group.size
+    return ""
+
+
+def same_params(one: Any, other: Any) -> bool:
+    """Whether both have the same entries with the same values."""
+    mine, theirs = (dict(jax.tree_util.tree_leaves_with_path(tree)) for tree in (one, other))
+    return mine.keys() == theirs.keys() and all(
+        mine[path].shape == theirs[path].shape and bool((mine[path] == theirs[path]).all())
+        for path in mine
+    )
 
 
 def check_task_ids(method: ContinualMethod, name: str, sequences: Sequence[TaskSequence]) -> None:
@@ -307,6 +335,8 @@ def check_shapes(parts: Parts) -> None:
     """Fail before compiling, for example if the samples do not divide into minibatches."""
     try:
         abstract_state(parts)
+        for clones in (each for each in parts.also if isinstance(each, FewShot)):
+            abstract_state(replace(parts, trainer=clones.trainer))
     except ValueError as error:
         raise UserError(str(error)) from error
 

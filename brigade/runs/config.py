@@ -166,7 +166,7 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
     """An experiment from settings as in a config file, and flags that override them."""
     tree = dict(tree)
     benchmark_name = str(tree.pop("benchmark", ""))
-    words = [SHORT_FLAGS.get(word, word) for word in arguments]
+    words = [long_flag(word) for word in arguments]
     if words and not words[0].startswith("-"):
         benchmark_name = words.pop(0)
     if not benchmark_name:
@@ -195,6 +195,12 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
     )
     env = getattr(parsed, "env", None)
     return Experiment(config, parsed.learner, parsed.method, env, generator)
+
+
+def long_flag(word: str) -> str:
+    """The flag that a short one stands for."""
+    flag, equals, value = word.partition("=")
+    return SHORT_FLAGS[flag] + equals + value if flag in SHORT_FLAGS else word
 
 
 def settled(parsed: Any, benchmark: Benchmark) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
             if name in settings
         },
         **({"generator": experiment.config.generator} if experiment.generator else {}),
-        **({"trained_with": trained_with(settings["partners"])} if settings["partners"] else {}),
+        **({"trained_with": trained_with(met)} if (met := files_met(settings)) else {}),
     }
     game = interface(run.parts.benchmark.env)
     return Policies(actors[0][0], params, game, [member for member, _ in members], origin)
@@ -66,6 +66,13 @@ def config_hash(experiment: Experiment) -> str:
     """Tells runs with other settings apart, whatever their folders are called."""
     settings = name_by_hash(experiment.as_dict())[0]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def files_met(settings: Mapping[str, Any]) -> list[str]:
+    """Partners of a run, of its benchmark, and the file its learner started from."""
+    of_benchmark = settings.get("env", {}).get("partners", [])
+    start = [settings["start_from"]] if settings["start_from"] else []
+    return [*settings["partners"], *(each for each in of_benchmark if SUFFIX in each), *start]
 
 
 def trained_with(words: Sequence[str]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
 from brigade.partners.cast import merged
 from brigade.partners.files import Policies, load_policies
-from brigade.partners.pools import INDEX, Agent, Pool, Stream, choose_streams
+from brigade.partners.pools import INDEX, Agent, Pool, Stream, check_size, choose_streams
 from brigade.registry import unknown_name
 from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment, from_dict
@@ -93,7 +93,7 @@ class PoolScale:
 
 SMALL = PoolScale(
     preset="laptop",
-    methods=("iql", "vdn", "iql_op", "vdn_op", "iql_aux", "vdn_aux", "sad", "sad_aux_op"),
+    methods=("iql", "vdn", "iql_op", "vdn_op", "iql_aux", "vdn_aux", "sad"),
     architectures=(1, 4),
     seeds=2,
     divisor=4,
@@ -162,6 +162,10 @@ class PoolStudy:
     def run(self, quiet: bool = False, say: Callable[[str], None] = print) -> Path:
         """Do what is not done yet; returns the folder of the pool."""
         runs = self.runs()
+        try:
+            check_size(self.agents(), self.scale.streams)
+        except ValueError as error:
+            raise UserError(f"{error}; use more methods, architectures or seeds") from error
         for _, experiment in runs.values():  # all settings before anything is trained
             assemble(experiment)
         check_settings([path for path, _ in runs.values()], [each for _, each in runs.values()])
@@ -224,17 +228,14 @@ class PoolStudy:
         policies = {agent.name: load_policies(folder / agent.file) for agent in agents}
         env = self.game()
         played = play_pool(policies, env, self.scale.episodes, self.seed)
-        try:
-            streams = choose_streams(agents, played.returns.mean(-1), self.scale.streams)
-        except ValueError as error:
-            raise UserError(f"{folder}: {error}; train more agents") from error
+        arrays = {"score": played.score, "returns": played.returns}
+        names = {"names": np.array([agent.name for agent in agents])}
+        write_atomically(folder / CROSS_PLAY, npz_bytes(arrays | names))
+        streams = choose_streams(agents, played.returns.mean(-1), self.scale.streams)
         actions = probe_actions(policies, env)
         for stream in streams.values():
             refuse_twins(stream, actions)
         pool = Pool(folder, tuple(agents), played.returns.mean(-1), streams, self.scale.episodes)
-        arrays = {"score": played.score, "returns": played.returns}
-        names = {"names": np.array([agent.name for agent in agents])}
-        write_atomically(folder / CROSS_PLAY, npz_bytes(arrays | names))
         write_atomically(folder / INDEX, pool.as_json().encode())
 
 
@@ -258,7 +259,8 @@ def probe_actions(agents: Mapping[str, Policies], env: Hanabi) -> dict[str, np.n
         greedy_actions(Policies(group.policy, params, {}, ()), probes)
         for group, params in zip(cast.groups, cast.params, strict=True)
     ]
-    return dict(zip(cast.names, np.concatenate(rows), strict=True))
+    moves = np.asarray(probes.active)  # everybody who waits acts alike
+    return dict(zip(cast.names, np.concatenate(rows)[:, moves], strict=True))
 
 
 def refuse_twins(stream: Stream, actions: Mapping[str, np.ndarray]) -> None:

@@ -131,7 +131,7 @@ class Players:
             act_now = partial(
                 group_acts, group, params, places, before, other_view, group_key, tables
             )
-            idle = partial(lambda carry: (jnp.zeros(shape, action.dtype), carry), before)
+            idle = partial(no_actions, act_now, before)
             # Where a task has one partner of many, the other architectures need not act.
             of_group, after = (
                 act_now() if len(self.cast) == 1 else jax.lax.cond(here.any(), act_now, idle)
@@ -210,6 +210,12 @@ def over_members(function: Callable[..., Any]) -> Callable[..., Any]:
     if jax.default_backend() == "cpu":
         return lambda *arguments: jax.lax.map(lambda each: function(*each), arguments)
     return jax.vmap(function)
+
+
+def no_actions(act: Callable[[], tuple[Array, Any]], carry: Any) -> tuple[Array, Any]:
+    """What `act` would return for a group without a seat: any actions, and its states as before."""
+    action, _ = jax.eval_shape(act)
+    return jnp.zeros(action.shape, action.dtype), carry
 
 
 def group_acts(

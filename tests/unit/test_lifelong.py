@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +30,11 @@ from brigade.partners.pools import (
 from brigade.report.read import read_run
 from brigade.report.summary import find
 from brigade.reproduce import hanabi_tables
+from brigade.reproduce.command import settings_of
+from brigade.reproduce.targets import find_target
 from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict
+from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
 from brigade.studies.hanabi_pool import (
     ARCHITECTURES,
@@ -41,6 +45,7 @@ from brigade.studies.hanabi_pool import (
     refuse_twins,
 )
 from brigade.studies.hanabi_tables import Play, of_method, start_of
+from brigade.train import Position, Record
 from brigade.train.more_evaluations import FewShot, HeldOut
 from brigade.train.trainer import evaluate, evaluation_key, stack_sequences
 
@@ -112,7 +117,9 @@ def test_streams_are_chosen_by_cross_play():
     assert found["hard"].partners == ("vdn-1-1", "iql-1-2")
     assert found["hard"].intra == ()
     assert found["hard"].inter == ("vdn-1-2", "iql_op-1-1", "sad-1-1", "iql_aux-1-1")
-    with pytest.raises(ValueError, match="has 4 agents to choose partners from; the stream 10"):
+    with pytest.raises(
+        ValueError, match=r"has 4 agents of .* to choose partners from; the stream 10"
+    ):
         choose_streams(agents, both, {"10": 10})
     with pytest.raises(ValueError, match="no agent of method iql"):
         choose_streams(agents[2:], both[2:, 2:], {"hard": 1})
@@ -198,13 +205,15 @@ def test_a_partner_of_another_variant_is_refused(pool, tmp_path):
     settings = LifelongSettings(stream="hard", pool=str(pool)).with_files()
     other = agent("vdn", 1, 7)
     save_agent(tmp_path, other, 0, GAME | {"hint_tokens": 4})
-    with pytest.raises(UserError, match="observation"):
+    with pytest.raises(UserError, match="another variant of the game"):
         stream(replace(settings, partners=(str(tmp_path / other.file),)))
     save_agent(tmp_path, other, 0, GAME | {"lost_game": "fireworks"})
     with pytest.raises(UserError, match="another variant of the game"):
         stream(replace(settings, partners=(str(tmp_path / other.file),)))
+    copy = tmp_path / "copy.safetensors"
+    copy.write_bytes(Path(settings.partners[0]).read_bytes())
     with pytest.raises(UserError, match="is in training and held out"):
-        stream(replace(settings, inter=settings.partners[:1]))
+        stream(replace(settings, inter=(str(copy),)))
     with pytest.raises(ValueError, match="learner and partners together"):
         LifelongSettings(learner=settings.learner)
 
@@ -291,6 +300,33 @@ def test_a_clone_learns_with_its_partner_alone(life, settings):
     assert few_shot.trainer.learner.config.buffer_size <= parts.learner.config.buffer_size
 
 
+def test_clones_are_evaluated_on_their_own_task(life, settings):
+    """Without updates a clone is the learner itself, so its games are the learner's."""
+    parts = assemble(from_dict(settings))
+    (few_shot,) = [each for each in parts.also if isinstance(each, FewShot)]
+    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
+    state = parts.trainer.init(parts.seeds, rounds, cast, parts.table.params)
+    record = Record(tuple(parts.sequences[0].names), 1, tuple(parts.seeds))
+    keys = jax.random.split(KEY, 2)
+    replace(few_shot, updates=0)(parts.trainer, Position(0, 0, state, record), rounds, keys, cast)
+    (played,) = record.columns["few_shot_returns"]
+    by_task = jax.vmap(lambda key: jax.random.split(key, (3, 2)))(keys)
+    for task in range(3):
+        alone = jax.tree.map(lambda x, n=task: x[:, n : n + 1], rounds)
+        wanted = evaluate(
+            few_shot.trainer,
+            few_shot.evaluator,
+            state.learner.replace(aux=None),
+            (),
+            alone,
+            by_task[:, task, 1],
+            cast,
+        )
+        np.testing.assert_array_equal(
+            np.moveaxis(played[task], 2, 0), np.asarray(wanted.returns)[:, 0]
+        )
+
+
 def test_held_out_agents_play_as_any_partner_would(life, settings):
     """The recorded games are those of an evaluation with these agents as the task's partners."""
     parts = assemble(from_dict(settings))
@@ -375,12 +411,74 @@ def test_multi_task_learning_meets_all_partners_in_every_phase(settings):
         ({"network": {"memory_size": 16}}, "has another network than the learner"),
         ({"start_from": "nowhere.safetensors"}, "there is no policy file nowhere.safetensors"),
         ({"q": SMALL_Q["q"] | {"buffer_size": 2}}, "buffer_size is 2"),
+        (
+            {"q": SMALL_Q["q"] | {"batch_size": 2, "few_shot_buffer": 3}},
+            "buffer_size is 3, but a rollout has 4",
+        ),
+        ({"network": {"memory_layers": 2}}, "another network .* memory_layers is 1, here 2"),
     ],
 )
 def test_bad_settings_are_refused(settings, tmp_path, change, message):
     with pytest.raises(UserError, match=message):
         run(settings | change, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_learner_cannot_start_from_a_held_out_agent(settings, pool):
+    kept = read_pool(pool).stream("hard").intra[0]
+    with pytest.raises(UserError, match=f"{kept} .* held out for tests; start from another"):
+        assemble(from_dict(settings | {"start_from": str(pool / f"{kept}.safetensors")}))
+
+
+def test_another_stream_is_another_benchmark(settings, pool):
+    with pytest.raises(UserError, match="stream is easy; run lifelong_hanabi/easy"):
+        from_dict(settings | {"env": {"stream": "easy", "pool": str(pool)}})
+
+
+def test_an_exported_policy_tells_whom_it_met_and_can_be_met(life, pool, tmp_path):
+    policies = policies_of(load(life.path))
+    met = {each["name"] for each in policies.origin["trained_with"]}
+    chosen = read_pool(pool).stream("hard")
+    assert met == {chosen.learner, *chosen.partners}
+    file = tmp_path / "ego.safetensors"
+    file.write_bytes(policies.only(policies.names[:1]).as_bytes())
+    settings = LifelongSettings(stream="hard", pool=str(pool)).with_files()
+    benchmark = stream(replace(settings, partners=(str(file),)))
+    assert benchmark.cast.names == policies.names[:1]
+
+
+def test_curves_follow_the_papers_equations(life):
+    data = read_run(life.path)
+    score = data.score  # [eval, task, seed]: before, after tasks 1, 2 and 3
+    curves = {name: find(name).curve(data) for name in data.measures if find(name).curve}
+    last = score[3]
+    np.testing.assert_allclose(curves["lifelong_average"][1], score[1, 0])
+    np.testing.assert_allclose(curves["lifelong_average"][2], score[2, :2].mean(0))
+    np.testing.assert_allclose(curves["lifelong_forgetting"][1], 0.0)
+    np.testing.assert_allclose(
+        curves["lifelong_forgetting"][3],
+        (np.maximum(score[1, :2], score[2, :2]) - last[:2]).mean(0),
+    )
+    np.testing.assert_allclose(curves["future_score"][1], score[1, 1:].mean(0))
+    assert np.isnan(curves["future_score"][3]).all()
+    np.testing.assert_allclose(curves["current_score"][2], score[2, 1])
+    finals = {
+        name: find(name).compute(data) for name in ("lifelong_average", "lifelong_forgetting")
+    }
+    for name, values in finals.items():
+        np.testing.assert_allclose(curves[name][-1], values)
+
+
+def test_every_run_of_table_1_has_the_papers_penalty():
+    for row in find_target("lifelong_hanabi/table-1", None).rows:
+        experiment = from_dict(settings_of(find_target("lifelong_hanabi/table-1", None), row, True))
+        if experiment.config.method in ("ewc", "online_ewc"):
+            assert not experiment.method.per_parameter
+            assert experiment.method.heads
+        if experiment.config.method == "online_ewc":
+            assert experiment.method.decay == 1.0
+        assert experiment.learner.q.optimizer == ("sgd" if "SGD" in row.name else "adam")
+        assert experiment.learner.q.reset_optimizer
 
 
 # --- the pool, and tables from it ---
@@ -426,6 +524,15 @@ def test_a_pool_is_trained_played_and_not_made_again(tmp_path, capsys, monkeypat
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
 
 
+def test_a_pool_too_small_for_its_streams_is_refused_before_training(tmp_path, capsys):
+    words = ["reproduce", "lifelong_hanabi/pool", "--out", str(tmp_path / "out")]
+    assert main([*words, "--methods", "iql", "vdn", "--seeds", "1"]) == 2
+    assert "the pool has 3 agents" in capsys.readouterr().err
+    assert main([*words, "--methods", "vdn"]) == 2
+    assert "no agent of method iql to be the learner" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_every_method_and_architecture_can_be_put_together(tmp_path):
     scale = replace(
         TINY,
@@ -467,7 +574,7 @@ def test_tables_compare_the_pool_with_agents_that_kept_learning(
     monkeypatch.setattr(hanabi_tables, "CONTINUAL", one)
     fast = "--num-envs 4 --num-steps 12 --steps-per-task 48 --eval-episodes 2 --tasks 2".split()
     fast += ["--q.buffer-size", "64", "--q.warm-up", "4", "--q.batch-size", "4", "--quiet"]
-    fast += ["--env.pool", str(pool)]
+    fast += [f"--env.pool={pool}"]
     out = tmp_path / "table"
     assert main(["reproduce", "lifelong_hanabi/table-2", "--out", str(out), *fast]) == 0
     numbers = json.loads((out / "table.json").read_text())

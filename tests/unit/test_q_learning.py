@@ -235,7 +235,7 @@ def test_priorities_follow_and_the_target_network_is_renewed():
 
 
 def test_nothing_is_learned_in_the_warm_up():
-    learner = build(warm_up=60)  # a rollout has 6 sequences
+    learner = build(warm_up=20)  # a rollout has 6 sequences
     state, traj = rollout(learner)
     state, data, index = jax.jit(learner.prepare)(state, traj, KEY)
     assert float(index.importance.max()) == 0.0
@@ -246,6 +246,65 @@ def test_nothing_is_learned_in_the_warm_up():
         np.testing.assert_array_equal(a, b)
     begun = learner.begin_task(state)
     assert int(begun.aux.buffer.filled) == 0
+
+
+def test_the_warm_up_is_a_pause_for_momentum_and_methods_too():
+    learner = build(warm_up=20, layers=1)  # a rollout has 6 sequences
+    state, _ = rollout(learner)
+    grads = jax.tree.map(jnp.ones_like, state.params)  # of a method: the loss has none now
+    ready = state.replace(
+        aux=state.aux.replace(buffer=state.aux.buffer.replace(written=jnp.int32(20)))
+    )
+    moving = learner.apply_gradients(ready, grads)  # with momentum
+    paused = learner.apply_gradients(moving.replace(aux=state.aux), grads)
+    for a, b in zip(
+        jax.tree.leaves((paused.params, paused.opt_state)),
+        jax.tree.leaves((moving.params, moving.opt_state)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+    on = learner.apply_gradients(moving, grads)
+    assert (jax.tree.leaves(on.params)[0] != jax.tree.leaves(moving.params)[0]).any()
+
+
+def test_a_task_begins_with_the_parameters_as_the_target():
+    learner = build(layers=1)
+    state, _ = rollout(learner)
+    given = state.replace(params=jax.tree.map(lambda x: x + 1.0, state.params))
+    begun = learner.begin_task(given)
+    for a, b in zip(*map(jax.tree.leaves, (begun.aux.target, given.params)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_clones_follow_their_target_and_keep_the_last_rate():
+    learner = build(layers=1, warm_up=60, final_learning_rate=1e-6, few_shot_buffer=32)
+    clone = learner.for_few_shot().config
+    assert (clone.buffer_size, clone.warm_up, clone.target_every) == (32, 4, 5)
+    assert (clone.learning_rate, clone.final_learning_rate) == (1e-6, None)
+
+
+def test_advantages_of_legal_actions_average_to_the_value():
+    learner = build(memory="none", layers=1)
+    params, network = learner.policy.init(KEY), learner.policy.network
+    obs = jax.random.bernoulli(KEY, 0.5, (3, 2, *ENV.obs_shape)).astype(jnp.uint8)
+    avail = jax.random.bernoulli(jax.random.key(1), 0.5, (3, 2, ENV.num_actions))
+    avail = avail.at[..., 0].set(True)
+    first = jnp.zeros((3, 2), bool)
+    values = np.asarray(network.apply({"params": params}, obs, avail, first, ()).values)
+    features = network.apply(
+        {"params": params}, obs, method=lambda m, o: m.trunk(o, jnp.int32(0), o.shape[:-1])
+    )
+
+    def head(name):
+        return np.asarray(features @ params[name]["kernel"] + params[name]["bias"])
+
+    advantage, state_value = head("advantage_head"), head("value_head")[..., 0]
+    for t in range(3):
+        for seat in range(2):
+            legal = np.asarray(avail[t, seat])
+            wanted = state_value[t, seat] + advantage[t, seat] - advantage[t, seat, legal].mean()
+            np.testing.assert_allclose(values[t, seat, legal], wanted[legal], rtol=1e-4, atol=1e-5)
+            assert (values[t, seat, ~legal] < -1e8).all()
 
 
 @pytest.mark.parametrize(
@@ -320,7 +379,7 @@ def test_the_auxiliary_loss_is_added_with_its_weight(kind):
                     np.log(np.exp(logits[row, t, seat, c]).sum()) - logits[row, t, seat, c, k]
                     for c, k in labels
                 ]
-                total += valid[row, t] * np.mean(each)
+                total += valid[row, t] * np.mean(each) / target.shape[2]
         np.testing.assert_allclose(added[row], 0.25 * total, rtol=1e-4)
 
 
@@ -400,6 +459,13 @@ def test_a_partners_move_counts_as_its_greedy_one():
     _, then = ENV.step(KEY, state, jnp.array([legal, ENV.variant.wait]), SEQUENCE[0])
     own = jax.tree.map(lambda x: x[None, 1:], then.view.replace(state=None))  # seat 1 alone
     assert int(policy.last_move(policy.initial_carry((1, 1)), own)[0, 0]) == legal
+    # Then seat 1 moves itself, and its partner: what it did before is not the last move any more.
+    params = policy.init(KEY)
+    action, carry, _ = policy.act(params, policy.initial_carry((1, 1)), own, KEY, greedy=True)
+    assert int(carry.greedy[0, 0]) == int(action[0, 0])
+    waits = own.replace(active=jnp.zeros((1, 1), bool))
+    _, carry, _ = policy.act(params, carry, waits, KEY, greedy=True)
+    assert int(policy.last_move(carry, own)[0, 0]) == legal
     assert int(observed_move(now.view.obs, ENV.shown_moves)[0]) == NO_MOVE
 
 
@@ -461,7 +527,7 @@ def test_every_environment_has_its_rate_of_random_actions():
     rates = np.asarray(policy.rates((EXPLORATION_VALUES + 1, 2)))[:, 0]
     np.testing.assert_allclose(rates[[0, 79, 80]], [0.1, 0.1**8, 0.1], rtol=1e-4)
     assert (np.diff(rates[:80]) < 0).all()
-    assert policy.actor((), None)[0].exploration == 0.0
+    assert policy.actor({}, None)[0].exploration == 0.0
 
 
 def test_the_greedy_value_has_the_gradient_of_its_likelihood():
@@ -557,6 +623,8 @@ def test_its_policy_travels_in_a_file(whole, tmp_path):
         ({"batch_size": 0}, "batch_size is 0"),
         ({"priority_exponent": 1.5}, "priority_exponent is 1.5"),
         ({"burn_in": -1}, "burn_in is -1"),
+        ({"sequence_length": 0}, "sequence_length is 0"),
+        ({"few_shot_buffer": 16}, "few_shot_buffer is 16; it must hold a batch of 32"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):
@@ -570,6 +638,7 @@ def test_impossible_settings_are_refused(settings, message):
         ({"sequence_length": 5}, "sequence_length is 5 and num_steps 12; it must divide"),
         ({"burn_in": 12}, "burn_in is 12; it must be below 12"),
         ({"buffer_size": 4, "batch_size": 2}, "but a rollout has 8 sequences"),
+        ({"warm_up": 50}, "warm_up is 50, but a task has 32 sequences"),
     ],
 )
 def test_settings_that_do_not_fit_a_rollout_are_refused(settings, message, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -82,6 +82,11 @@ class Hanabi(Environment):
     def horizon(self) -> int:
         """No game has more moves."""
         return self.variant.longest_game
+
+    @property
+    def variant_settings(self) -> dict[str, Any]:
+        """All settings: a policy for one variant is none for another."""
+        return asdict(self)
 
     @property
     def partial_view(self) -> str:
