@@ -54,7 +54,7 @@ NOTE = (
     "The published figures are of the full game with the paper's pool."
 )
 SGD_NOTE = (
-    "The release runs SGD at Adam's learning rate, so that it hardly moves; ours is 0.002 with "
+    "The release runs SGD at Adam's learning rate, so that it hardly moves; ours is 0.02 with "
     "momentum 0.8."
 )
 PLOT = "The paper only plots this figure; there are no published numbers."
@@ -64,7 +64,7 @@ def life(stream: str, method: str, optimizer: str, tasks: int = 5) -> dict[str, 
     """Settings of a run."""
     q: dict[str, Any] = {"optimizer": optimizer}
     if optimizer == "sgd":
-        q |= {"learning_rate": 2e-3, "momentum": 0.8}
+        q |= {"learning_rate": 0.02, "momentum": 0.8}
     settings: dict[str, Any] = {"benchmark": f"lifelong_hanabi/{stream}", "method": method}
     if method in ("er", "agem"):
         settings["method_settings"] = {
