@@ -40,6 +40,8 @@ GPU = {
     "evaluating 100 tasks": "evaluate_overcooked.py --no-cache --tasks 100",
     "environment, level 1, 2,048": f"{STEP} --num-envs 2048",
     "environment, level 1, 16,384": f"{STEP} --num-envs 16384",
+    "environment, Hanabi, 2,048": "step_hanabi.py --num-envs 2048",
+    "environment, Hanabi, 16,384": "step_hanabi.py --num-envs 16384",
     "environment, cramped_room, 2,048": f"{STEP} --layout cramped_room --num-envs 2048",
     "environment, cramped_room, 16,384": f"{STEP} --layout cramped_room --num-envs 16384",
 }
@@ -54,6 +56,8 @@ CPU = {
     "learning": f"update_overcooked.py --no-cache {SMALL}",
     "evaluating 20 tasks": f"evaluate_overcooked.py --no-cache {SMALL}",
     "environment, level 1, 1,024": f"{STEP} --num-envs 1024",
+    "environment, Hanabi, 64": "step_hanabi.py --num-envs 64 --compare",
+    "environment, Hanabi, 1,024": "step_hanabi.py --num-envs 1024",
     "environment, cramped_room, 64": f"{STEP} --layout cramped_room --num-envs 64 --compare",
 }
 

@@ -24,13 +24,15 @@ from brigade.reproduce.table import Cell, print_table, save
 from brigade.reproduce.target import Figure
 from brigade.runs.config import Experiment, from_dict, merged
 from brigade.runs.ensure import check_settings, start_or_resume
-from brigade.studies.hanabi_pool import SCALES, PoolStudy
+from brigade.runs.folder import read_npz
+from brigade.studies.hanabi_pool import CROSS_PLAY, SCALES, PoolStudy
 from brigade.studies.hanabi_tables import (
     Play,
     Start,
     after_learning,
     before_and_after,
     before_learning,
+    game,
     of_method,
     start_of,
 )
@@ -77,6 +79,7 @@ PUBLISHED_POOL = {
 }
 TABLES = {"table-2": (True, BEST), "table-6": (False, AVERAGE), "table-7": (True, BEST)}
 FIGURE = "figure-2"
+FULL_GAME = 25  # points of a perfect game in the paper
 EPISODES = {"small": 200, "paper": 1000}
 
 
@@ -105,7 +108,7 @@ def pool(
     made = read_pool(study.run(quiet))
     cells = pool_cells(made)
     notes = [SMALL_NOTE] if scale == "small" else []
-    notes.append("Points of the game; published figures are of the full game with 100 agents.")
+    notes.append(f"{shares(made)} The published pool has 100 agents.")
     title = f"A pool of {len(made.agents)} agents: self-play and cross-play within methods"
     print_table(console(), title, cells, notes)
     save(folder, title, cells, notes)
@@ -120,8 +123,21 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
+def shares(made: Pool) -> str:
+    """What the numbers of a table are."""
+    return (
+        f"Shares of the most points: {most_points(made)} in this game, {FULL_GAME} in the paper's."
+    )
+
+
+def most_points(made: Pool) -> int:
+    """The score of a perfect game."""
+    return game(made).variant.best_score
+
+
 def pool_cells(made: Pool) -> list[Cell]:
     """Self-play and cross-play within every method."""
+    most = most_points(made)
     methods = dict.fromkeys(agent.method for agent in made.agents)
     inter = [agent.name for agent in made.agents]
     cells = []
@@ -129,16 +145,16 @@ def pool_cells(made: Pool) -> list[Cell]:
         play = of_method(made, method, inter, best=False)
         published = PUBLISHED_POOL.get(method)
         for index, (measure, values) in enumerate(zip(MEASURES[:2], play[:2], strict=True)):
-            figure = None if published is None else Figure(published[index])
-            cells.append(Cell(method, measure, known(values), figure))
+            figure = None if published is None else Figure(published[index] / FULL_GAME)
+            cells.append(Cell(method, measure, known(values / most), figure))
     return cells
 
 
 def matrix_of(made: Pool) -> Matrix:
-    """The pool's cross-play as a matrix of points."""
+    """The pool's cross-play."""
+    played = read_npz(made.folder / CROSS_PLAY)
     names = [agent.name for agent in made.agents]
-    points = made.returns[..., None]
-    return Matrix(names, points, points, "Hanabi, points")
+    return Matrix(names, played["score"], played["returns"], "Hanabi")
 
 
 def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
@@ -179,34 +195,38 @@ def table(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: 
     check_settings([path for _, path, _ in runs.values()], [each for *_, each in runs.values()])
     inter = made.stream("hard").inter
     present = {agent.method for agent in made.agents}
-    cells = []
+    cells, most = [], most_points(made)
     for method, title in TITLES.items():
         if method in present:
             play = of_method(made, method, inter, best)
-            cells += play_cells(title, play, published[method])
+            cells += play_cells(title, play, most, published[method])
     for number, (row, (start, path, experiment)) in enumerate(runs.items(), start=1):
         if not quiet:
             print(f"[{number}/{len(runs)}] {row}", flush=True)
         start_or_resume(path, experiment, quiet)
         play = after_learning(made, start, path, EPISODES[scale])
-        cells += play_cells(row, play, CONTINUAL[row][2])
-        cells += play_cells(f"{row}, before", before_learning(made, start), ())
+        cells += play_cells(row, play, most, CONTINUAL[row][2])
+        cells += play_cells(f"{row}, before", before_learning(made, start), most)
     kind = "the best agent of each method" if best else "the mean over each method's agents"
     title = f"Self-play, intra-play and inter-play, {kind} (Table {name[-1]})"
     missing = [title for method, title in TITLES.items() if method not in present]
     notes = [SMALL_NOTE] if scale == "small" else []
-    notes.append(f"Points of the game. {NOTE}")
+    notes.append(f"{shares(made)} {NOTE}")
     if missing:
         notes.append(f"Not in this pool: {', '.join(missing)}.")
     print_table(console(), title, cells, notes)
     return save(folder, title, cells, notes)
 
 
-def play_cells(row: str, play: Play, published: Sequence[tuple[float, float]]) -> list[Cell]:
-    """A row of a table for each of self-play, intra-play and inter-play."""
-    figures: list[Figure | None] = [Figure(*pair) for pair in published] or [None] * 3
+def play_cells(
+    row: str, play: Play, most: int, published: Sequence[tuple[float, float]] = ()
+) -> list[Cell]:
+    """A row of a table for each of self-play, intra-play and inter-play, as shares of the most."""
+    figures: list[Figure | None] = [None] * 3
+    if published:
+        figures = [Figure(value / FULL_GAME, half / FULL_GAME) for value, half in published]
     return [
-        Cell(row, measure, known(values), figure)
+        Cell(row, measure, known(values / most), figure)
         for measure, values, figure in zip(MEASURES, play, figures, strict=True)
     ]
 

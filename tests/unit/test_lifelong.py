@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.parts import SMALL_Q
 
-from brigade.benchmarks.lifelong_hanabi import LifelongSettings, stream
+from brigade.benchmarks.lifelong_hanabi import READY_MADE, LifelongSettings, stream
 from brigade.cli import main
 from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
@@ -30,7 +30,8 @@ from brigade.partners.pools import (
 from brigade.report.read import read_run
 from brigade.report.summary import find
 from brigade.reproduce import hanabi_tables
-from brigade.reproduce.command import settings_of
+from brigade.reproduce.command import settings_of, slug
+from brigade.reproduce.table import compute_cells
 from brigade.reproduce.targets import find_target
 from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict
@@ -42,9 +43,10 @@ from brigade.studies.hanabi_pool import (
     SMALL,
     PoolStudy,
     play_pool,
+    probe_actions,
     refuse_twins,
 )
-from brigade.studies.hanabi_tables import Play, of_method, start_of
+from brigade.studies.hanabi_tables import Play, game, of_method, start_of
 from brigade.train import Position, Record
 from brigade.train.more_evaluations import FewShot, HeldOut
 from brigade.train.trainer import evaluate, evaluation_key, stack_sequences
@@ -579,14 +581,59 @@ def test_tables_compare_the_pool_with_agents_that_kept_learning(
     assert main(["reproduce", "lifelong_hanabi/table-2", "--out", str(out), *fast]) == 0
     numbers = json.loads((out / "table.json").read_text())
     rows = {(each["run"], each["measure"]): each for each in numbers}
-    assert rows["SAD", "self-play"]["published"] == 23.85
-    assert rows["IQL + ER", "inter-play"]["published"] == 16.32
+    assert rows["SAD", "self-play"]["published"] == pytest.approx(23.85 / 25)
+    assert rows["IQL + ER", "inter-play"]["published"] == pytest.approx(16.32 / 25)
     made = read_pool(pool)
     names = [each.name for each in made.agents]
     me = names.index(made.stream("hard").learner)
     before = rows["IQL + ER, before", "self-play"]["mean"]
-    assert before == pytest.approx(made.returns[me, me], abs=1e-3)
+    assert before == pytest.approx(made.returns[me, me] / 6, abs=1e-3)  # two colours, three ranks
     assert "Not in this pool: SAD + AUX, SAD + OP, SAD + AUX + OP." in capsys.readouterr().out
     assert main(["reproduce", "lifelong_hanabi/figure-2", "--out", str(out), *fast]) == 0
     assert (out / "before" / "crossplay.png").exists()
     assert (out / "after" / "crossplay.csv").read_text().startswith("seat_0,")
+
+
+# --- recorded results ---
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+PAGE = (RESULTS / "lifelong_hanabi.md").read_text(encoding="utf-8")
+
+
+def test_the_recorded_pool_is_the_ready_made_one():
+    cells = hanabi_tables.pool_cells(read_pool(READY_MADE))
+    for own, others in zip(cells[::2], cells[1::2], strict=True):
+        row = (own.row, str(own.ours), str(own.published), str(others.ours), str(others.published))
+        assert f"| {' | '.join(row)} |" in PAGE
+
+
+def test_the_recorded_table_comes_out_of_its_evaluations_again():
+    target = find_target("lifelong_hanabi/table-1", None)
+    assert len(target.rows) == 12
+    for row in target.rows:
+        folder = RESULTS / "lifelong-hanabi-table-1" / slug(row.name)
+        cells = compute_cells(target, [row], [folder])
+        texts = [row.name]
+        for cell in cells:
+            texts += (
+                [str(cell.ours)]
+                if cell.published is None
+                else [
+                    str(cell.ours),
+                    str(cell.published),
+                ]
+            )
+        assert f"| {' | '.join(texts)} |" in PAGE
+
+
+def test_the_ready_made_pool_is_audited():
+    """No held-out agent of any stream acts like one that is met in training."""
+    made = read_pool(READY_MADE)
+    agents = {each.name: load_policies(made.path(each.name)) for each in made.agents}
+    actions = probe_actions(agents, game(made))
+    for found in made.streams.values():
+        refuse_twins(found, actions)
+    again = choose_streams(
+        made.agents, made.returns, {name: len(each.partners) for name, each in made.streams.items()}
+    )
+    assert again == made.streams
