@@ -65,23 +65,20 @@ class LifelongSettings:
     stream: Literal["easy", "hard", "10"] = "hard"
     """Which stream of the pool."""
     pool: str = ""
-    """Folder of a pool from `brigade reproduce lifelong_hanabi/pool` (default: ready-made)."""
+    """Folder of a pool (`brigade reproduce lifelong_hanabi/pool`); without one, the ready-made."""
     learner: str = ""
-    """Policy file that the learner starts from (default: the stream's)."""
+    """Policy file that the learner starts from; without one, the stream's."""
     partners: tuple[str, ...] = ()
-    """Policy files of the partners in training order (default: the stream's)."""
+    """Policy files of the partners in training order; without any, the stream's."""
     intra: tuple[str, ...] = ()
-    """Policy files of held-out agents trained by the learner's method (default: the stream's)."""
+    """Policy files of held-out agents trained by the learner's method. Without any, the stream's,
+    unless learner and partners are both given; the same for inter."""
     inter: tuple[str, ...] = ()
-    """Policy files of held-out agents trained by all methods (default: the stream's)."""
+    """Policy files of held-out agents trained by all methods."""
 
     def __post_init__(self) -> None:
         for name in ("partners", "intra", "inter"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        if bool(self.partners) != bool(self.learner) or (self.held_out and not self.learner):
-            raise ValueError(
-                "give learner and partners together, or neither to use a pool's stream"
-            )
 
     @property
     def held_out(self) -> tuple[str, ...]:
@@ -90,7 +87,7 @@ class LifelongSettings:
 
     def with_files(self) -> LifelongSettings:
         """The settings with all agents named by their files, so that a run keeps copies of them."""
-        if self.learner:
+        if self.learner and self.partners:
             return replace(self, pool="")
         pool = read_pool(self.pool or READY_MADE)
         chosen = pool.stream(self.stream)
@@ -100,10 +97,10 @@ class LifelongSettings:
 
         return LifelongSettings(
             stream=self.stream,
-            learner=str(pool.path(chosen.learner)),
-            partners=paths(chosen.partners),
-            intra=paths(chosen.intra),
-            inter=paths(chosen.inter),
+            learner=self.learner or str(pool.path(chosen.learner)),
+            partners=self.partners or paths(chosen.partners),
+            intra=self.intra or paths(chosen.intra),
+            inter=self.inter or paths(chosen.inter),
         )
 
 

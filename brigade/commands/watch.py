@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from brigade.core import Acting, Environment, Round
 from brigade.envs.overcooked.render import save_gif
@@ -43,11 +44,12 @@ def save_episode(
             f"{run.experiment.config.benchmark} cannot be recorded: its environment has no frames()"
         )
     table = table_of(run, partner, seat)
+    greedy = greedy or bool(getattr(run.parts.learner, "evaluates_greedily", False))
     states, score = play(run, index, task - 1, greedy, table)
     frames = run.parts.benchmark.env.frames(states, run.parts.sequences[index][task - 1])
     suffix = f"-table{table + 1}" if table else ""
     target = out or path / "report" / f"seed{seeds[index]}-task{task}{suffix}.gif"
-    save_gif(target, frames)
+    save_gif(target, frames, run.parts.benchmark.env.frames_per_second)
     return target, score
 
 
@@ -84,4 +86,6 @@ def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> 
     keys = jax.random.split(play_key, env.horizon)
     _, (states, over, score) = jax.lax.scan(step, start, keys)
     length = int(over.argmax()) + 1  # where the episode ends; later steps do not count
-    return jax.tree.map(lambda leaf: leaf[:length], states), float(score[length - 1])
+    first = jax.tree.map(lambda leaf: leaf[table], start.env_state)
+    whole = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:length]]), first, states)
+    return whole, float(score[length - 1])

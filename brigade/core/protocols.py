@@ -141,6 +141,11 @@ class Environment:
         """RGB picture of a task [height, width, 3], or None."""
         return None
 
+    @property
+    def frames_per_second(self) -> int:
+        """How fast films of episodes play."""
+        return 8
+
     def frames(self, states: Any, task: Any) -> Any:
         """RGB pictures of an episode, or None; `states` has leaves [timesteps, ...]."""
         return None

@@ -53,7 +53,8 @@ class PQNConfig:
     minibatches: int = 4
     """Minibatches per pass."""
     exploration: float = 0.1
-    """Largest rate of random actions; environment i of 80 has it to the power 1 + 7 i / 79."""
+    """Largest rate of random actions: environment i has it to the power 1 + 7 i / 79, for i from 0
+    to 79 and then again."""
     shaping_steps: float | None = 2.5e6
     """Steps of a task over which shaped rewards decay linearly to 0; None for no decay."""
     share_shaping: bool = True

@@ -97,7 +97,8 @@ class QConfig:
     target_every: int = 2500
     """Gradient steps between updates of the target network."""
     exploration: float = 0.1
-    """Largest rate of random actions; environment i of 80 has it to the power 1 + 7 i / 79."""
+    """Largest rate of random actions: environment i has it to the power 1 + 7 i / 79, for i from 0
+    to 79 and then again."""
     few_shot_buffer: int = 10_000
     """Sequences in the replay buffer of a clone in few-shot evaluations."""
     shaping_steps: float | None = 2.5e6

@@ -63,13 +63,14 @@ def task_curve(runs: Sequence[RunData], task: int) -> str:
 def measure_curve(runs: Sequence[RunData], title: str, curve: Callable[[RunData], Floats]) -> str:
     """A measure [eval, seed] over the run."""
     scale, unit = _unit(runs)
+    values = [curve(run) for run in runs]
 
     def paint(axes: Axes) -> None:
         _stripes(axes, runs, scale)
         for index, run in enumerate(runs):
             keep = _thin(run.steps)
-            _line(axes, index, run.steps[keep] / scale, curve(run)[keep], len(runs) == 1)
-        _score_axis(axes, runs, scale)
+            _line(axes, index, run.steps[keep] / scale, values[index][keep], len(runs) == 1)
+        _score_axis(axes, runs, scale, values)
 
     return _draw(f"{title} over the run", paint, unit, "score")
 

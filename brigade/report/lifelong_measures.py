@@ -9,7 +9,7 @@ import numpy as np
 from brigade.metrics import lifelong_hanabi as lifelong
 from brigade.metrics.record import FEW_SHOT_ARRAYS, HELD_OUT_ARRAYS
 from brigade.metrics.result import Floats
-from brigade.report.measures import Measure
+from brigade.report.measures import Measure, after_training_by_task
 from brigade.report.read import RunData
 
 SCORE, FEW_SHOT_SCORE = "score", FEW_SHOT_ARRAYS[0]
@@ -143,6 +143,8 @@ LIFELONG_AVERAGE = Measure(
     of_table(SCORE, last_average),
     "score with all partners at the end",
     "A_T: the mean score with all partners after the last task (Lifelong Hanabi, equation 1).",
+    per_task=lambda run: list(run.score[-1]),
+    task_title="at the end",
     curve=curve_of(SCORE, average_so_far),
     unknown=why_unknown(SCORE, UNFINISHED),
 )
@@ -171,6 +173,8 @@ CURRENT_SCORE = Measure(
     of_table(SCORE, lambda table: float(np.diag(table).mean())),
     "with a partner after training with it",
     "The score with every partner at the end of the training with it, then the mean.",
+    per_task=after_training_by_task,
+    task_title="after training",
     curve=curve_of(SCORE, current),
     unknown=why_unknown(SCORE, UNFINISHED),
 )

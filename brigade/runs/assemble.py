@@ -167,7 +167,12 @@ def check_network(learner: Learner, theirs: Any, file: str) -> None:
     params = jax.eval_shape(learner.init, jax.random.key(0)).params
     own: Any = learner.policy
     if theirs.kind != own.kind:
-        raise ValueError(f"{file} has a policy of kind {theirs.kind}; the learner has {own.kind}")
+        words = {
+            "q_network": "Q-learning (iql, vdn, pqn)",
+            "actor_critic": "PPO (ippo, mappo, ppo)",
+        }
+        here, there = (words.get(each.kind, each.kind) for each in (own, theirs))
+        raise ValueError(f"{file} was trained by {there} and the learner is {here}; use the same")
     here, there = own.actor(params, 0)[0].settings()["network"], theirs.settings()["network"]
     for name in sorted(here.keys() | there.keys()):
         if name != "dtype" and here.get(name) != there.get(name):

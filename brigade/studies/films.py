@@ -34,5 +34,5 @@ def save_film(
     keys = jax.random.split(play_key, env.horizon)
     _, (states, reward) = jax.jit(lambda start: jax.lax.scan(step, start, keys))(start)
     frames = env.frames(jax.tree.map(lambda x: x[:, 0], states), task)
-    save_gif(path, frames)
+    save_gif(path, frames, env.frames_per_second)
     return float(reward[:, 0, 0].sum())

@@ -216,8 +216,17 @@ def test_a_partner_of_another_variant_is_refused(pool, tmp_path):
     copy.write_bytes(Path(settings.partners[0]).read_bytes())
     with pytest.raises(UserError, match="is in training and held out"):
         stream(replace(settings, inter=(str(copy),)))
-    with pytest.raises(ValueError, match="learner and partners together"):
-        LifelongSettings(learner=settings.learner)
+
+
+def test_agents_that_are_not_named_are_those_of_the_stream(pool, tmp_path):
+    whole = LifelongSettings(stream="hard", pool=str(pool)).with_files()
+    mine = str(tmp_path / "mine.safetensors")
+    part = LifelongSettings(stream="hard", pool=str(pool), learner=mine).with_files()
+    assert part == replace(whole, learner=mine)
+    both = LifelongSettings(pool=str(pool), learner=mine, partners=(mine,)).with_files()
+    assert both.held_out == ()
+    with pytest.raises(UserError, match="there is no policy file"):
+        stream(part)
 
 
 SETTINGS = {

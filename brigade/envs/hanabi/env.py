@@ -213,6 +213,11 @@ class Hanabi(Environment):
         state, _ = self.deal(self.variant.deck, task)
         return render(state, self.variant)
 
+    @property
+    def frames_per_second(self) -> int:
+        """A move takes a moment to read."""
+        return 1
+
     def frames(self, states: State, task: Task) -> list[np.ndarray]:
         """RGB pictures of a game; `states` has leaves [timesteps, ...]."""
         from brigade.envs.hanabi.render import render_states

@@ -45,12 +45,21 @@ def render(state: State, variant: Variant) -> np.ndarray:
         raise ValueError("render draws one game; index the batch, or use render_states")
     state = jax.tree.map(np.asarray, state)
     picture = Picture(variant)
-    picture.line(last_move_name(state, variant))
+    title = last_move_name(state, variant)
+    if is_over(state, variant):
+        state, title = state.replace(turn=np.int8(-1)), f"{title}; game over"
+    picture.line(title)
     picture.board(state)
     for player in range(variant.players):
         picture.hand(state, player)
     picture.discards(state)
     return picture.array()
+
+
+def is_over(state: State, variant: Variant) -> bool:
+    """Whether nobody moves any more."""
+    complete = int(state.fireworks.sum()) == variant.best_score
+    return bool(state.lives < 1 or complete or state.turns_left < 1)
 
 
 def render_states(states: State, variant: Variant) -> list[np.ndarray]:
