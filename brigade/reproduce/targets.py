@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from brigade.errors import UserError
+from brigade.registry import unknown_name
 from brigade.reproduce import lifelong_hanabi, meal
 from brigade.reproduce.target import Target
 
@@ -14,7 +15,7 @@ TARGETS: dict[str, Callable[[str], Target]] = {**meal.TARGETS, **lifelong_hanabi
 def find_target(name: str, level: str | None) -> Target:
     """The target with a name; `level` only for targets that have one."""
     if name not in TARGETS:
-        raise UserError(f"unknown target {name!r}; known: {', '.join(sorted(TARGETS))}")
+        raise UserError(unknown_name("target", name, TARGETS))
     if level is not None and name not in meal.LEVELLED:
         raise UserError(f"{name} has no levels; remove --level")
     return TARGETS[name](level or "1")

@@ -154,7 +154,7 @@ def here(tmp_path, monkeypatch):
             "run meal/level-1 --method ewc --method-settings.coefficient 1e60",
             "coefficient is 1e+60",
         ),
-        ("reproduce meal/table-99", "unknown target 'meal/table-99'; known: meal/100-tasks"),
+        ("reproduce meal/table-99", "unknown target 'meal/table-99': did you mean"),
         ("reproduce meal/table-12 --level 1", "meal/table-12 has no levels; remove --level"),
         ("run jaxnav/20 --env.fill 0.6 --env.num-agents 4 --tasks 2", "lower fill"),
         ("reproduce meal/table-7 --level 2", "meal/table-7 has no levels; remove --level"),
