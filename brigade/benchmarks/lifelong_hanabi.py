@@ -145,11 +145,11 @@ def stream(settings: LifelongSettings | None = None) -> Benchmark:
     env = game_of(learner, settings.learner)
     loaded(settings.learner, env)
     partners = [renamed(loaded(file, env), "") for file in settings.partners]
+    tests = [renamed(loaded(file, env), set_of(file, settings)) for file in settings.held_out]
     met = {Path(file).read_bytes() for file in (settings.learner, *settings.partners)}
     for file in settings.held_out:
         if Path(file).read_bytes() in met:
             raise UserError(f"{file} is in training and held out for tests; remove it there")
-    tests = [renamed(loaded(file, env), set_of(file, settings)) for file in settings.held_out]
     names = [part.names[0] for part in partners]
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
