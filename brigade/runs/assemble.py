@@ -82,37 +82,39 @@ def assemble_with(
             own_seats=own_seats,
             members=getattr(learner, "members", 1),
         )
-        if generator and config.num_envs % generator.tables:
-            raise ValueError(
-                f"num_envs is {config.num_envs}; it must be a multiple of {generator.tables} for "
-                f"{config.generator} with {generator.members} members"
-            )
-        compares_returns = (
-            generator.whole_episodes if generator else isinstance(learner, CoPlayLearner)
-        )
-        if compares_returns and config.num_steps < env.horizon:
-            raise ValueError(
-                f"num_steps is {config.num_steps}; this compares returns and needs rollouts of "
-                f"whole episodes, use --num-steps {env.horizon}"
-            )
+        check_rollouts(config, generator, learner, env)
         tables = tables_for(config.num_envs, table.pairings)
         if generator and generator.policies > 1:
             tables = generator.tables
         source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    greedy = config.greedy or bool(getattr(learner, "evaluates_greedily", False))
-    evaluator = Evaluator(
-        env, players, method, config.eval_episodes, greedy, config.eval_consecutive
-    )
-    trainer = Trainer(source, learner, method)
-    try:
+        greedy = config.greedy or bool(getattr(learner, "evaluates_greedily", False))
+        evaluator = Evaluator(
+            env, players, method, config.eval_episodes, greedy, config.eval_consecutive
+        )
+        trainer = Trainer(source, learner, method)
         also = more_evaluations(config, trainer, evaluator, benchmark.held_out, table)
     except ValueError as error:
         raise UserError(str(error)) from error
     parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, table, also)
     check_shapes(parts)
     return parts
+
+
+def check_rollouts(
+    config: RunConfig, generator: Generator | None, learner: Learner, env: Environment
+) -> None:
+    """Refuse rollouts that a population or a learner that compares returns cannot use."""
+    if generator and config.num_envs % generator.tables:
+        raise ValueError(
+            f"num_envs is {config.num_envs}; it must be a multiple of {generator.tables} for "
+            f"{config.generator} with {generator.members} members"
+        )
+    compares_returns = generator.whole_episodes if generator else isinstance(learner, CoPlayLearner)
+    if compares_returns and config.num_steps < env.horizon:
+        raise ValueError(
+            f"num_steps is {config.num_steps}; this compares returns and needs rollouts of "
+            f"whole episodes, use --num-steps {env.horizon}"
+        )
 
 
 def more_evaluations(
