@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -199,7 +200,11 @@ def check_learner(learner: Learner, source: Source, task: Any) -> None:
 def check_method(
     method: ContinualMethod, trainer: Trainer, evaluator: Evaluator, sequence: TaskSequence
 ) -> None:
-    """Train two tasks: all hooks keep structures, numbers are finite, and the run repeats."""
+    """Train two tasks: all hooks keep structures, numbers are finite, and the run repeats.
+
+    The end of a task's last phase, which comes after the task's last evaluation, leaves the policy
+    as it was.
+    """
     shares = sum(share for _, share in method.phases)
     _expect(abs(shares - 1.0) < 1e-6, f"the shares of the phases sum to 1, not {shares}")
     _expect(is_hashable(method), "a method is a frozen dataclass, so that it compiles once")
@@ -213,8 +218,15 @@ def check_method(
                 before = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
                 state, metrics = trainer.step(state, rounds, task)
                 _expect(_finite(metrics), "metrics are finite")
+                evaluated = _moves(trainer, state, rounds, task)  # right if this is the last phase
                 state = trainer.end_phase(state, rounds, task, phase)
                 _expect_same_form(before, state, "hooks keep the structure of the training state")
+            _expect_equal(
+                evaluated,
+                _moves(trainer, state, rounds, task),
+                "the end of a task's last phase does not change the policy: it was evaluated "
+                "before, and another would be saved; prepare the next task in begin_task",
+            )
         return state
 
     first, second = run(), run()
@@ -224,6 +236,20 @@ def check_method(
     _expect_same_form(params, acting, "acting_params keeps the structure of the parameters")
     score = jax.jit(evaluator)(params, memory, Round(sequence.tasks), jax.random.key(0)).score
     _expect(_finite(score), "scores are finite")
+
+
+def _moves(trainer: Trainer, state: Any, rounds: Round, index: int) -> Any:
+    """What the policy does and records in a rollout of a task, with the parameters it acts with."""
+    first = jax.tree.map(lambda x: x[0], state.replace(source=(), key=()))
+    task = jax.tree.map(lambda x: x[0, index], rounds.task)
+    acting = trainer.method.acting_params(first.memory, first.learner.params, task.id)
+    return _played(trainer.source, Acting(acting), task, jax.random.key(1))
+
+
+@partial(jax.jit, static_argnums=0)
+def _played(source: Source, acting: Acting, task: Any, key: Any) -> Any:
+    _, traj = source.next(source.start(key, task), acting, task, key)
+    return traj.action, traj.extras
 
 
 def check_generator(generator: Any, learner: Any, env: Environment, traj: Trajectory) -> None:

@@ -10,3 +10,4 @@ AFTER_ROLLOUT = 1_000_000_003  # `after_rollout` of a learner
 SECOND_SEAT = 1_000_000_004  # games of an ego on seat 1
 TASKS = 1_000_000_005  # the task of a rollout in multi-task learning
 MORE_EVALUATIONS = 1_000_000_006  # and the numbers after it: held-out partners, few-shot clones
+BEGIN_TASK = 1_000_001_000  # `begin_task` of a method

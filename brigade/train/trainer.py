@@ -30,7 +30,7 @@ from brigade.core import (
 )
 from brigade.core.checks import at_least
 from brigade.core.compile import jit
-from brigade.core.streams import EVALUATION, MORE_EVALUATIONS, SEATS, TASKS
+from brigade.core.streams import BEGIN_TASK, EVALUATION, MORE_EVALUATIONS, SEATS, TASKS
 from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.seeds import over_seeds
@@ -108,7 +108,7 @@ class Trainer:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
     def begin_task(self, state: TrainState, rounds: Round, index: int) -> TrainState:
-        """Start new episodes of the task and restart schedules."""
+        """Start new episodes of the task, restart schedules and call the method's `begin_task`."""
         return _begin_task(self, state, rounds, jnp.int32(index))
 
     def step(
@@ -174,13 +174,17 @@ class Trainer:
             if update == 1 and not (task > 0 and self.method.mixes_tasks):
                 state = self.begin_task(state, rounds, index)
             state, metrics = self.step(state, rounds, index, table.cast)
-            for phase in ends.get(update, ()):
+            ended = ends.get(update, [])
+            last = ended[-1:] if update == updates_per_task else []
+            for phase in ended[: len(ended) - len(last)]:
                 state = self.end_phase(state, rounds, index, phase, table.cast)
             position = Position(task, update, state, position.record)
             steps = (task * updates_per_task + update) * steps_per_update
             evaluated = update % eval_every == 0 or update == updates_per_task
             if evaluated:
                 self._evaluate(evaluator, position, rounds, steps, table.cast, also)
+            for phase in last:  # after the evaluation: nothing it does can change the task's score
+                position.state = self.end_phase(state, rounds, index, phase, table.cast)
             yield Progress(task, update, steps, metrics, evaluated), position
 
     def _evaluate(
@@ -258,12 +262,15 @@ def stack_sequences(sequences: Sequence[TaskSequence], pairings: Sequence[Pairin
 
 
 def phase_ends(method: ContinualMethod, updates: int) -> dict[int, list[str]]:
-    """The phases that end after each update of a task. If possible, every phase has an update."""
+    """The phases that end after each update of a task.
+
+    If possible, every phase with a share has an update.
+    """
     ends: dict[int, list[str]] = {}
     done = 0.0
     for place, (phase, share) in enumerate(method.phases, start=1):
         done += share
-        latest = updates - (len(method.phases) - place)
+        latest = updates - sum(later > 0 for _, later in method.phases[place:])
         ends.setdefault(max(1, min(round(done * updates), latest)), []).append(phase)
     return ends
 
@@ -337,9 +344,14 @@ def _init(trainer: Trainer, key: Key, rounds: Round, cast: Any, params: Any) -> 
 def _begin_task(trainer: Trainer, state: TrainState, rounds: Round, index: Array) -> TrainState:
     def one_seed(index: Array, state: TrainState, rounds: Round) -> TrainState:
         key, start_key = jax.random.split(state.key)
-        source = trainer.source.start(start_key, pick(rounds.task, index))
+        method_key = jax.random.fold_in(state.key, BEGIN_TASK)
+        task = pick(rounds.task, index)
+        source = trainer.source.start(start_key, task)
         learner = trainer.learner.begin_task(state.learner)
-        return state.replace(learner=learner, source=source, key=key)
+        memory, learner = trainer.method.begin_task(
+            state.memory, learner, trainer.learner, task.id, method_key
+        )
+        return TrainState(learner, memory, source, key)
 
     return over_seeds(
         one_seed, index, state, rounds, devices=trainer.devices, in_turn=trainer.in_turn

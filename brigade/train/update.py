@@ -7,7 +7,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, ContinualMethod, Key, Learner, LearnerState, Metrics, Trajectory
+from brigade.core import (
+    Array,
+    ContinualMethod,
+    Key,
+    Learner,
+    LearnerState,
+    LossOf,
+    Metrics,
+    Trajectory,
+)
 from brigade.core.compile import unroll
 from brigade.core.streams import AFTER_ROLLOUT
 
@@ -61,8 +70,7 @@ def gradient_step(
     """One gradient step; the method may edit the loss, the gradient and the new parameters."""
     base_key, loss_key, grad_key = jax.random.split(key, 3)
 
-    def base(params: Any) -> tuple[Array, Metrics]:
-        return learner.loss(params, state, batch, base_key)
+    base = LossOf(learner, state, batch, base_key)
 
     def objective(params: Any) -> tuple[Array, Metrics]:
         return method.loss(mem, base, params, learner, loss_key)

@@ -19,6 +19,7 @@ from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.methods.packnet import PackNet
 from brigade.nets import memory as memory_module
+from brigade.testing import check_method
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train import collect as collect_module
 from brigade.train import update as update_module
@@ -409,7 +410,85 @@ def test_a_task_is_evaluated_with_the_parameters_the_method_acts_with(parts):
             assert bool(lazes) == bool(expected["actor_head"]["bias"].max() > 1)
 
 
+@dataclass(frozen=True)
+class Forgetful(ContinualMethod):
+    """Moves all parameters when a task ends, or when the next one begins."""
+
+    at: str = "end"
+
+    def moved(self, state):
+        return state.replace(params=jax.tree.map(lambda p: p + 0.5, state.params))
+
+    def begin_task(self, mem, state, learner, task_id, key):
+        return mem, self.moved(state) if self.at == "begin" else state
+
+    def end_phase(self, mem, phase, state, learner, batch, key):
+        return mem, self.moved(state) if self.at == "end" else state
+
+
+def test_the_score_after_training_is_that_of_the_trained_policy(parts):
+    """Whatever a method does to prepare the next task comes after the evaluation."""
+    env, sequence, learner, _, _ = parts
+
+    def events(method):
+        trainer, evaluator = make_trainer(env, learner, method)
+        return finish(trainer, [sequence], evaluator, seeds=[0], updates=2, eval_every=2)[1][
+            "events"
+        ]
+
+    plain, spoiled = events(FineTuning()), events(Forgetful())
+    np.testing.assert_array_equal(plain[:2], spoiled[:2])  # before, and after the first task
+    assert (plain[2] != spoiled[2]).any()
+
+
+def test_the_contract_refuses_to_change_the_policy_after_its_evaluation(parts):
+    env, sequence, learner, _, _ = parts
+    with pytest.raises(AssertionError, match="does not change the policy"):
+        check_method(Forgetful(), *make_trainer(env, learner, Forgetful()), sequence)
+    begins = Forgetful("begin")
+    check_method(begins, *make_trainer(env, learner, begins), sequence)
+
+
+def test_a_method_knows_which_task_begins(parts):
+    @dataclass(frozen=True)
+    class Noting(ContinualMethod):
+        def init(self, params, batch):
+            return jnp.int32(-1)
+
+        def begin_task(self, mem, state, learner, task_id, key):
+            return mem + 10 * (task_id + 1), state
+
+    env, sequence, learner, _, _ = parts
+    trainer, evaluator = make_trainer(env, learner, Noting())
+    state, _ = finish(trainer, [sequence], evaluator, seeds=[0], updates=1)
+    assert int(state.memory[0]) == -1 + 10 + 20 + 30
+
+
+def test_a_loss_can_use_the_current_minibatch(parts):
+    """Its own loss on the minibatch it is shown equals the learner's."""
+
+    @dataclass(frozen=True)
+    class Seeing(ContinualMethod):
+        def loss(self, mem, base, params, learner, key):
+            loss, metrics = base(params)
+            again, _ = learner.loss(params, base.state, base.batch, base.key)
+            logits = learner.outputs(params, base.batch).logits
+            return loss, metrics | {"gap": loss - again, "samples": jnp.float32(len(logits))}
+
+    env, sequence, learner, _, _ = parts
+    trainer, _ = make_trainer(env, learner, Seeing())
+    rounds = stack_sequences([sequence])
+    state = trainer.begin_task(trainer.init([0], rounds), rounds, 0)
+    _, metrics = trainer.step(state, rounds, 0)
+    np.testing.assert_allclose(metrics["gap"], 0.0, atol=1e-5)
+    assert metrics["samples"] * learner.config.minibatches == NUM_ENVS * NUM_STEPS * 2
+
+
 def test_phases_end_where_their_shares_say():
+    class Merging(ContinualMethod):
+        phases: ClassVar = (("train", 1.0), ("done", 0.0))
+
+    assert phase_ends(Merging(), 10) == {10: ["train", "done"]}
     assert phase_ends(Everything(), 10) == {5: ["first"], 10: ["second"]}
     assert phase_ends(Everything(), 1) == {1: ["first", "second"]}
     assert phase_ends(ContinualMethod(), 7) == {7: ["train"]}
