@@ -5,11 +5,12 @@ Names are entry points, so listing them imports nothing, and any installed packa
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ def _from_file(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
+        with _importing_from(path.resolve().parent):
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[spec.name]
         raise UserError(_error_in_file(path, str(spec.origin), error)) from error
@@ -86,6 +88,30 @@ def _from_file(name: str) -> Any:
         known = [each for each in vars(module) if not each.startswith("_")]
         raise UnknownNameError(unknown_name(f"name in {path}", attribute, known))
     return getattr(module, attribute)
+
+
+@contextlib.contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Let a file import the modules next to it, as a script can."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and name in _beside and not Path(file).is_relative_to(folder):
+            del sys.modules[name]  # of another file of the user, in another folder
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        _beside.update(name for name in set(sys.modules) - before if _is_in(folder, name))
+
+
+_beside: set[str] = set()  # modules that the user's files imported from their own folders
+
+
+def _is_in(folder: Path, name: str) -> bool:
+    file = getattr(sys.modules[name], "__file__", None)
+    return bool(file) and Path(str(file)).is_relative_to(folder)
 
 
 def _error_in_file(path: Path, origin: str, error: BaseException) -> str:

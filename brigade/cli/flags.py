@@ -93,10 +93,10 @@ def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, An
     parser.add_argument("--config")
     add_run_flags(parser)
     options, settings = parser.parse_known_args(words)
-    if options.out is not None and options.out.exists():
-        is_run = (options.out / "config.json").exists()
-        hint = f"continue it with 'brigade resume {options.out}', or " if is_run else ""
-        raise UserError(f"{options.out} exists already; {hint}choose another --out")
+    if options.out is not None:
+        from brigade.runs.folder import check_new
+
+        check_new(options.out)
     prepare_jax(options.cache)
     from brigade.runs.config import from_dict, read_file
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from brigade.cli.flags import (
     add_run,
     add_run_flags,
     add_trust,
+    count,
     prepare_jax,
     read_experiment,
     verb_parser,
@@ -99,8 +101,20 @@ def chosen_generator(words: list[str]) -> str | None:
 
 def resume(words: list[str]) -> int:
     """`brigade resume RUN`."""
-    parser = verb_parser("resume", "Continue a stopped run from its last checkpoint.")
+    parser = verb_parser(
+        "resume", "Continue a stopped run from its last checkpoint, or make a run longer."
+    )
     add_run(parser)
+    parser.add_argument("--tasks", type=count, help="train this many tasks in all")
+    parser.add_argument(
+        "--steps-per-task",
+        type=float,
+        metavar="STEPS",
+        help="of the tasks that have not ended yet; of the last one if all have",
+    )
+    parser.add_argument(
+        "--repetitions", type=count, metavar="N", help="train the sequence this often in all"
+    )
     add_run_flags(parser)
     add_trust(parser)
     options = parser.parse_args(words)
@@ -110,6 +124,9 @@ def resume(words: list[str]) -> int:
     with resumable(options.run, options.baselines), sinks(options, options.run) as show:
         result = continue_run(
             options.run,
+            tasks=options.tasks,
+            steps_per_task=options.steps_per_task,
+            repetitions=options.repetitions,
             trust=options.trust,
             checkpoint_minutes=options.checkpoint_minutes,
             on_start=show.start,
@@ -334,7 +351,7 @@ def resume_command(path: Path, baselines: bool) -> str:
     config = path / "config.json"
     trusted = config.exists() and ".py:" in config.read_text(encoding="utf-8")  # it ran before
     flags = (" --baselines" if baselines else "") + (" --trust" if trusted else "")
-    return f"brigade resume {path}{flags}"
+    return f"brigade resume {shlex.quote(str(path))}{flags}"
 
 
 def finish(result: Any, quiet: bool) -> int:

@@ -35,6 +35,7 @@ class Record:
     partner_names: tuple[str, ...] = ("self",)
     seat_names: tuple[str, ...] = ("all",)
     held_out_names: tuple[str, ...] = ()
+    earlier_ends: tuple[int, ...] = ()  # of tasks trained before `steps_per_task` was changed
     steps: list[int] = field(default_factory=list)  # environment steps at each evaluation
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)  # one array per evaluation
     axes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # after the axis of evaluations
@@ -50,14 +51,25 @@ class Record:
         """One array per evaluation, tasks first."""
         return self.columns["score"]
 
+    def start_of(self, task: int) -> int:
+        """The step at which the training of a task starts; tasks count on over repetitions."""
+        known = len(self.earlier_ends)
+        if task <= known:
+            return self.earlier_ends[task - 1] if task else 0
+        return self.start_of(known) + (task - known) * self.steps_per_task
+
+    def ends(self) -> list[int]:
+        """The step at which the training of every task ends, over all repetitions."""
+        total = self.repetitions * len(self.task_names)
+        return [self.start_of(task + 1) for task in range(total)]
+
     def arrays(self) -> dict[str, np.ndarray]:
         """`steps` [eval], `task_ends` [task], the recorded arrays [eval, ...], and all names.
 
         `axes` are those of score and returns, `events_axes` those of events, which are means over
         episodes. In a repeated sequence, `task_ends` are those of the last repetition.
         """
-        before = (self.repetitions - 1) * len(self.task_names)
-        ends = self.steps_per_task * (before + np.arange(1, len(self.task_names) + 1))
+        ends = np.asarray(self.ends()[-len(self.task_names) :])
         events = {}
         if self.event_names:
             events = {
@@ -65,9 +77,16 @@ class Record:
                 "horizon": np.array(self.horizon, np.int64),
             }
         held_out = {"held_out_names": np.array(self.held_out_names)} if self.held_out_names else {}
+        lengths = {}
+        if self.earlier_ends:
+            lengths = {
+                "steps_per_task": np.array(self.steps_per_task, np.int64),
+                "earlier_ends": np.array(self.earlier_ends, np.int64),
+            }
         return (
             events
             | held_out
+            | lengths
             | {
                 **{name: np.stack(values) for name, values in self.columns.items()},
                 **{
@@ -93,8 +112,11 @@ class Record:
         names = [name for name in RECORDED if name in arrays]
         return cls(
             task_names=tuple(arrays["task_names"].tolist()),
-            steps_per_task=int(arrays["task_ends"][-1])
-            // (repetitions * len(arrays["task_names"])),
+            steps_per_task=int(
+                arrays["steps_per_task"]
+                if "steps_per_task" in arrays
+                else arrays["task_ends"][-1] // (repetitions * len(arrays["task_names"]))
+            ),
             seeds=tuple(arrays["seeds"].tolist()),
             repetitions=repetitions,
             event_names=tuple(arrays["event_names"].tolist()) if "events" in arrays else (),
@@ -102,6 +124,7 @@ class Record:
             partner_names=tuple(arrays["partner_names"].tolist()),
             seat_names=tuple(arrays["seat_names"].tolist()),
             held_out_names=tuple(arrays.get("held_out_names", np.array(())).tolist()),
+            earlier_ends=tuple(arrays.get("earlier_ends", np.array(())).tolist()),
             steps=arrays["steps"].tolist(),
             columns={name: list(arrays[name]) for name in names},
             axes={name: tuple(arrays[axes_name(name)].tolist()[1:]) for name in names},

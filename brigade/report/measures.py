@@ -141,7 +141,8 @@ AVERAGE_SCORE = Measure(
     "The mean over all tasks of the score at the last evaluation (MEAL, equation 1).",
     per_task=lambda run: list(run.score[-1]),
     task_title="at the end",
-    curve=lambda run: np.asarray(run.score.mean(axis=1)),
+    # Of the tasks that were evaluated: a run that was extended has none of the new ones before.
+    curve=lambda run: np.asarray(np.nanmean(run.score, axis=1)),
 )
 FORGETTING = Measure(
     "forgetting",

@@ -56,7 +56,8 @@ def _score_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
             evaluation, task, partner, seat, seed = index
             seated = (run.partner_names[partner], run.seat_names[seat])
             row = (label, seeds[seed], task + 1, names[task], *seated, steps[evaluation])
-            yield (*row, float(value), float(returns[index]))
+            if not np.isnan(value):  # the task was added to the run later
+                yield (*row, float(value), float(returns[index]))
 
 
 def _summary_rows(

@@ -12,8 +12,9 @@ import dataclasses
 import io
 import json
 import re
+import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -25,6 +26,7 @@ from brigade.core import Benchmark
 from brigade.core.checks import at_least, positive, within
 from brigade.errors import UserError
 from brigade.populations import Generator
+from brigade.runs.code_files import with_kept_code
 from brigade.runs.folder import FORMAT
 from brigade.runs.partner_files import name_by_hash, with_paths
 
@@ -89,7 +91,8 @@ class RunConfig:
     few_shot_updates: int = 0
     """Updates of a clone on each task before it is evaluated as well; 0 for no such evaluation."""
     start_from: str = ""
-    """Policy file with the parameters to start from (`--from`); FILE:NAME for one of several."""
+    """Policy file or run folder with the parameters to start from (`--from`); FILE:NAME or RUN:NAME
+    for one of several."""
     snapshots: int = 0
     """How many policy files to keep in RUN/snapshots, at evenly spaced evaluations."""
 
@@ -151,15 +154,17 @@ class Experiment:
             tree |= {name: values} if values else {}
         return _plain(tree)
 
-    def as_json(self, version: str) -> str:
-        """The text of config.json, in which policy files are named by their hash."""
+    def as_json(self, version: str, code: Mapping[str, str] | None = None) -> str:
+        """The text of config.json, in which policy files are named by their hash.
+
+        `code` says where the copies of the user's Python files are.
+        """
         config, _ = name_by_hash(self.as_dict())
         measures = list(self.benchmark().measures)
         if self.generator is not None:
             measures = list(self.generator.measures)
-        return json.dumps(
-            {"format": FORMAT, "brigade": version, "measures": measures, "config": config}, indent=2
-        )
+        tree = {"format": FORMAT, "brigade": version, "measures": measures}
+        return json.dumps(tree | ({"code": code} if code else {}) | {"config": config}, indent=2)
 
 
 def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experiment:
@@ -209,8 +214,8 @@ def settled(parsed: Any, benchmark: Benchmark) -> dict[str, Any]:
     return {"env": benchmark.settings} if getattr(parsed, "env", None) is not None else {}
 
 
-def from_json(text: str, folder: Path) -> Experiment:
-    """Read the config.json of a run folder."""
+def from_json(text: str, folder: Path, say: Callable[[str], None] = print) -> Experiment:
+    """Read the config.json of a run folder; `say` is told if the user's code has changed since."""
     try:
         tree = json.loads(text)
         number, config = tree["format"], tree["config"]
@@ -221,7 +226,16 @@ def from_json(text: str, folder: Path) -> Experiment:
             f"config.json has format {number}, this Brigade reads {FORMAT}; "
             f"install version {tree.get('brigade', 'unknown')}, which wrote it"
         )
-    return from_dict(completed(with_paths(config, folder)))
+    kept = with_kept_code(with_paths(config, folder), kept_code(tree), folder, say)
+    return from_dict(completed(kept))
+
+
+def kept_code(tree: Mapping[str, Any]) -> Mapping[str, str]:
+    """Where a run keeps copies of the user's Python files; older runs have none."""
+    code = tree.get("code", {})
+    if not isinstance(code, Mapping):
+        raise UserError(f"config.json is damaged: code must be an object, not {code!r}")
+    return code
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,12 +264,21 @@ def read_file(path: str) -> dict[str, Any]:
             tree = json.loads(text)
             if "format" not in tree:  # written by hand, like a TOML file
                 return dict(tree)
-            return completed(with_paths(tree["config"], Path(path).parent))
+            folder = Path(path).parent
+            config = with_kept_code(
+                with_paths(tree["config"], folder), kept_code(tree), folder, print_error
+            )
+            return completed(config)
         return tomllib.loads(text)
     except OSError as error:
         raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
         raise UserError(f"{path} is not valid: {error}") from error
+
+
+def print_error(line: str) -> None:
+    """Print a line to standard error."""
+    print(f"brigade: {line}", file=sys.stderr)
 
 
 def load_benchmark(name: str) -> Benchmark:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from brigade.errors import UserError
+from brigade.runs.code_files import copies
 from brigade.runs.config import Experiment, from_dict
 from brigade.runs.folder import RunFolder
 from brigade.runs.partner_files import name_by_hash, with_paths
@@ -18,10 +19,20 @@ from brigade.runs.run import RunResult, resume, run
 def check_settings(paths: Sequence[Path], experiments: Sequence[Experiment]) -> None:
     """Existing runs must have the same settings."""
     for path, experiment in zip(paths, experiments, strict=True):
-        if (path / "config.json").exists() and not has_settings(read_run_config(path), experiment):
+        if not (path / "config.json").exists():
+            continue
+        if not has_settings(read_run_config(path), experiment):
             raise UserError(
                 f"{path} was run with other settings; use the same ones, or another --out"
             )
+        if not has_code(path, experiment):
+            raise UserError(f"{path} was run with another version of your code; use another --out")
+
+
+def has_code(path: Path, experiment: Experiment) -> bool:
+    """Whether a run keeps the code that the experiment names now; older runs keep none."""
+    kept = json.loads(RunFolder.open(path).read_config()).get("code", {})
+    return not kept or kept == copies(experiment.as_dict())[0]
 
 
 def has_settings(config: Mapping[str, Any], experiment: Experiment) -> bool:
@@ -57,7 +68,6 @@ def finished_run(path: Path, experiment: Experiment) -> RunResult | None:
     if not (path / "returns.npz").exists():
         return None
     arrays = RunFolder.open(path).read_returns()
-    config = experiment.config
-    if arrays["steps"][-1] < config.total_tasks * config.steps_per_task:
+    if arrays["steps"][-1] < arrays["task_ends"][-1]:
         return None
     return RunResult(path, experiment, arrays)

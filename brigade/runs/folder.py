@@ -24,6 +24,11 @@ from brigade.errors import UserError
 
 FORMAT = 1  # of run folders; increased by changes that older versions would misread
 CHECKPOINTS_KEPT = 2
+# What a run can have written before its first checkpoint.
+UNSTARTED = {
+    *(".lock", "config.json", "sessions.jsonl", "log.jsonl", "returns.npz", "partners", "code"),
+    *("pictures", "snapshots", "checkpoints", "tensorboard"),
+}
 
 
 class RunFolderError(UserError):
@@ -38,22 +43,25 @@ class RunFolder:
     _lock: IO[str] | None = field(default=None, repr=False)
 
     @classmethod
-    def create(cls, path: Path, config: str) -> RunFolder:
-        """Create a new folder with its config; an existing one is an error."""
-        if path.exists():
-            raise RunFolderError(
-                f"{path} exists already; continue it with 'brigade resume {path}', "
-                "or choose another --out"
-            )
+    def create(cls, path: Path, config: str, files: Mapping[str, bytes] | None = None) -> RunFolder:
+        """Create a new folder with its config and other `files`; an existing one is an error.
+
+        One that crashed before its first checkpoint is taken up, if its config is the same.
+        """
+        check_new(path, config)
         try:
-            path.mkdir(parents=True)
+            path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(
                 f"cannot create {path}: {error.strerror}; choose another --out"
             ) from error
         folder = cls(path)
         folder.lock()
-        write_atomically(path / "config.json", config.encode())
+        folder.truncate_log(0)
+        for name, content in (files or {}).items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path / name, content)
+        write_atomically(path / "config.json", config.encode())  # last: the folder is complete
         return folder
 
     @classmethod
@@ -90,6 +98,11 @@ class RunFolder:
         """Append rows."""
         with self.log_path.open("a", encoding="utf-8") as log:
             log.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def append_line(self, name: str, line: str) -> None:
+        """Append a line to a file of the folder."""
+        with (self.path / name).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
 
     def truncate_log(self, size: int) -> None:
         """Drop what was logged after the checkpoint that a run resumes from.
@@ -154,6 +167,28 @@ class RunFolder:
                 yield path
             else:
                 warn(f"checkpoint {path.name} is damaged ({problem}); trying the one before it")
+
+
+def check_new(path: Path, config: str | None = None) -> None:
+    """Refuse a path that exists, unless it is a run with this config, or any if None, that has no
+    checkpoint yet."""
+    if not path.exists():
+        return
+    exists = f"{path} exists already"
+    if not is_unstarted(path):
+        is_run = (path / "config.json").exists()
+        hint = f"continue it with 'brigade resume {path}', or " if is_run else ""
+        raise RunFolderError(f"{exists}; {hint}choose another --out")
+    written = path / "config.json"
+    if config is not None and written.exists() and written.read_bytes() != config.encode():
+        raise RunFolderError(f"{exists} with other settings or code; choose another --out")
+
+
+def is_unstarted(path: Path) -> bool:
+    """Whether a folder is a run that stopped before its first checkpoint."""
+    if not path.is_dir() or not (path / ".lock").exists() or RunFolder(path).checkpoint_numbers():
+        return False
+    return all(each.name in UNSTARTED or each.name.endswith(".draft") for each in path.iterdir())
 
 
 def restore_state(path: Path) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from brigade.partners.files import SUFFIX
-from brigade.runs.folder import digest, write_atomically
+from brigade.runs.folder import digest
 
 FOLDER = "partners"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}{re.escape(SUFFIX)}")
@@ -30,13 +30,6 @@ def name_by_hash(tree: Any) -> tuple[Any, dict[str, Path]]:
         return copy
 
     return map_files(tree, name), found
-
-
-def copy_files(files: Mapping[str, Path], folder: Path) -> None:
-    """Copy policy files into a run folder."""
-    for name, source in files.items():
-        (folder / FOLDER).mkdir(exist_ok=True)
-        write_atomically(folder / name, source.read_bytes())
 
 
 def with_paths(tree: Any, folder: Path) -> Any:

@@ -61,7 +61,7 @@ class Display:
     def describe(self, progress: Progress, position: Position, experiment: Experiment) -> str:
         """Task, update, score, speed, time left."""
         config = experiment.config
-        total = config.total_tasks * config.updates_per_task * config.steps_per_update
+        total = position.record.ends()[-1]
         done = 0 if self.first_steps is None else progress.steps - self.first_steps
         elapsed = time.monotonic() - self.start_time
         parts = [
@@ -75,6 +75,8 @@ class Display:
             rate = done / elapsed
             parts.append(f"{rate * config.seeds:,.0f} steps/s")
             parts.append(f"{clock((total - progress.steps) / rate)} left")
+        elif progress.steps < total:
+            parts.append("compiling; the time left follows")
         return "  ".join(parts)
 
     def evaluation(self, progress: Progress, position: Position) -> str:

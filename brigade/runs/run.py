@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,26 @@ import numpy as np
 
 from brigade import __version__
 from brigade.errors import UserError
-from brigade.metrics.record import with_all_axes
+from brigade.metrics.record import Record
+from brigade.partners.files import SUFFIX
 from brigade.runs.assemble import Parts, assemble
 from brigade.runs.checkpoints import has_deleted_arrays, last_position, read_policies
+from brigade.runs.code_files import code_in, copies
 from brigade.runs.config import Experiment, from_dict, from_json
 from brigade.runs.export import policies_of
+from brigade.runs.extend import (
+    LENGTHS,
+    changed_lengths,
+    check_same_tasks,
+    fit_record,
+    longer,
+    write_longer,
+)
 from brigade.runs.folder import RunFolder, RunFolderError, read_npz
 from brigade.runs.interrupt import until_ctrl_c
 from brigade.runs.loaded import LoadedRun, as_loaded
-from brigade.runs.partner_files import copy_files, name_by_hash
+from brigade.runs.partner_files import name_by_hash, with_paths
+from brigade.runs.sessions import add_session
 from brigade.runs.snapshots import save_snapshot, snapshot_numbers
 from brigade.runs.writer import RunWriter
 from brigade.train import Position, Progress
@@ -53,33 +65,86 @@ def run(
     `on_start` is called once all settings are checked, `watch` after every update.
     """
     experiment = config if isinstance(config, Experiment) else from_dict(config)
-    parts = assemble(experiment)
-    path = Path(out) if out is not None else default_path(experiment)
-    folder = RunFolder.create(path, experiment.as_json(__version__))
-    copy_files(name_by_hash(experiment.as_dict())[1], path)
+    with tempfile.TemporaryDirectory() as scratch:
+        experiment = from_policy_file(experiment, Path(scratch))
+        parts = assemble(experiment)
+        path = Path(out) if out is not None else default_path(experiment)
+        folder = create_folder(experiment, path)
+    experiment = replace(
+        experiment, config=replace(experiment.config, start_from=kept_start(experiment, path))
+    )
+    add_session(folder, "started")
     save_pictures(parts, folder)
     if on_start is not None:
         on_start()
     return _train(experiment, parts, folder, None, 0.0, checkpoint_minutes, watch)
 
 
+def create_folder(experiment: Experiment, path: Path) -> RunFolder:
+    """A folder with the config and copies of the user's code and policy files."""
+    settings = experiment.as_dict()
+    code, files = copies(settings)
+    files |= {name: file.read_bytes() for name, file in name_by_hash(settings)[1].items()}
+    return RunFolder.create(path, experiment.as_json(__version__, code), files)
+
+
+def from_policy_file(experiment: Experiment, scratch: Path) -> Experiment:
+    """An experiment that starts from a run, with that run's policies in a file in `scratch`."""
+    word = experiment.config.start_from
+    run_path, colon, name = word.rpartition(":") if ":" in word else (word, "", "")
+    if not run_path or not Path(run_path).is_dir():
+        return experiment
+    file = scratch / f"{Path(run_path).resolve().name}{SUFFIX}"
+    policies = policies_of(load(run_path))
+    if len(policies.members) > 1 and not name:
+        raise UserError(
+            f"{word} has {len(policies.members)} policies; name one, {word}:{policies.names[0]}"
+        )
+    file.write_bytes(policies.as_bytes())
+    config = replace(experiment.config, start_from=f"{file}{colon}{name}")
+    return replace(experiment, config=config)
+
+
+def kept_start(experiment: Experiment, path: Path) -> str:
+    """The file to start from, as the run folder keeps it."""
+    start = name_by_hash(experiment.config.start_from)[0]
+    return str(with_paths(start, path))
+
+
 def resume(
     path: str | Path,
     *,
+    tasks: int | None = None,
+    steps_per_task: float | None = None,
+    repetitions: int | None = None,
     trust: bool = False,
     checkpoint_minutes: float = 5.0,
     on_start: Callable[[], None] | None = None,
     watch: Watch | None = None,
     warn: Callable[[str], None] = print,
 ) -> RunResult:
-    """Continue a run from its last valid checkpoint; it ends as if it had never stopped."""
+    """Continue a run from its last valid checkpoint; it ends as if it had never stopped.
+
+    More `tasks`, `steps_per_task` or `repetitions` than it has make it longer.
+    """
     folder = RunFolder.open(Path(path))
-    experiment = read_experiment(folder, trust)
+    experiment = read_experiment(folder, trust, warn)
+    before, lengths = experiment, (tasks, steps_per_task, repetitions)
+    experiment = longer(experiment, dict(zip(LENGTHS, lengths, strict=True)))
+    changes = changed_lengths(before.config, experiment.config)
     folder.lock()
     parts = assemble(experiment)
-    found = last_position(folder, parts, warn)
-    if on_start is not None and not (found and is_finished(found[0], experiment)):
-        on_start()
+    if changes:
+        check_same_tasks(before, parts)
+    found = last_position(folder, parts, experiment.config, warn)
+    if changes:
+        write_longer(folder, changes)
+    if not (found and is_finished(found[0], experiment)):
+        did = "extended" if changes else "resumed"
+        steps = found[0].record.steps[-1] if found else 0
+        add_session(folder, did, steps=steps, **({"changes": changes} if changes else {}))
+        if on_start is not None:
+            on_start()
     if found is None:
         folder.truncate_log(0)
         return _train(experiment, parts, folder, None, 0.0, checkpoint_minutes, watch)
@@ -92,11 +157,14 @@ def load(
 ) -> LoadedRun:
     """Load a run's config and evaluations, and the policies of its last checkpoint."""
     folder = RunFolder.open(Path(path))
-    experiment = read_experiment(folder, trust)
+    experiment = read_experiment(folder, trust, warn)
     parts = assemble(experiment)
     for checkpoint in folder.valid_checkpoints(warn):
-        params, method_state, aux = read_policies(checkpoint, parts)
-        returns = with_all_axes(read_npz(checkpoint / "record.npz"))  # up to this checkpoint
+        record = Record.from_arrays(read_npz(checkpoint / "record.npz"))  # up to this checkpoint
+        more_tasks = len(record.task_names) < experiment.config.tasks
+        params, method_state, aux = read_policies(checkpoint, parts, more_tasks)
+        fit_record(record, parts)
+        returns = record.arrays()
         meta = json.loads((checkpoint / "meta.json").read_text(encoding="utf-8"))
         task = meta["task"] % len(parts.sequences[0])
         return LoadedRun(folder.path, experiment, returns, parts, params, method_state, task, aux)
@@ -111,28 +179,20 @@ def is_finished(position: Position, experiment: Experiment) -> bool:
     return (position.task, position.update) == last
 
 
-def read_experiment(folder: RunFolder, trust: bool) -> Experiment:
+def read_experiment(
+    folder: RunFolder, trust: bool, say: Callable[[str], None] = print
+) -> Experiment:
     """The experiment of a run folder. Python files its config names need `trust`."""
     text = folder.read_config()
     try:
-        config = json.loads(text).get("config", {})
-        files = [text for text in strings(config) if ".py:" in text]
+        files = code_in(json.loads(text).get("config", {}))
     except (json.JSONDecodeError, AttributeError) as error:
         raise RunFolderError(f"{folder.path}/config.json is damaged: {error}") from error
     if files and not trust:
         raise UserError(
             f"{folder.path} executes code from {files[0]}; add --trust if you trust that file"
         )
-    return from_json(text, folder.path)
-
-
-def strings(tree: Any) -> Iterator[str]:
-    """All strings in a tree of settings."""
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, Mapping | list):
-        for value in tree.values() if isinstance(tree, Mapping) else tree:
-            yield from strings(value)
+    return from_json(text, folder.path, say)
 
 
 def default_path(experiment: Experiment) -> Path:
@@ -150,7 +210,7 @@ def save_pictures(parts: Parts, folder: RunFolder) -> None:
         return
     from PIL import Image
 
-    (folder.path / "pictures").mkdir()
+    (folder.path / "pictures").mkdir(exist_ok=True)
     for seed, sequence in zip(parts.seeds, parts.sequences, strict=True):
         for task in range(len(sequence)):
             path = folder.path / "pictures" / f"seed{seed}-task{task + 1}.png"

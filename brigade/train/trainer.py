@@ -179,7 +179,7 @@ class Trainer:
             for phase in ended[: len(ended) - len(last)]:
                 state = self.end_phase(state, rounds, index, phase, table.cast)
             position = Position(task, update, state, position.record)
-            steps = (task * updates_per_task + update) * steps_per_update
+            steps = position.record.start_of(task) + update * steps_per_update
             evaluated = update % eval_every == 0 or update == updates_per_task
             if evaluated:
                 self._evaluate(evaluator, position, rounds, steps, table.cast, also)
