@@ -68,9 +68,10 @@ def check_same_tasks(before: Experiment, parts: Parts) -> None:
 
 
 def write_longer(folder: RunFolder, changes: Mapping[str, list[float]]) -> None:
-    """Put the new lengths into config.json."""
+    """Put the new lengths into config.json; baselines of the shorter run no longer fit."""
     tree = json.loads(folder.read_config())
     tree["config"] |= {name: after for name, (_, after) in changes.items()}
+    (folder.path / "baselines.npz").unlink(missing_ok=True)  # --baselines makes new ones
     write_atomically(folder.path / "config.json", json.dumps(tree, indent=2).encode())
 
 

@@ -42,8 +42,8 @@ def over_seeds(
 def _seeds_of_a_device(
     one_seed: Callable[..., Any], in_turn: bool, shared: Any, *arguments: Any
 ) -> Any:
-    """Batched on an accelerator, one after another on a CPU: small batched products are slow there,
-    and a seed then computes the same bits however many seeds there are."""
+    """Batched on an accelerator, one after another on a CPU: small batched products are slow
+    there."""
     seeds = jax.tree.leaves(arguments)[0].shape[0]
     if jax.default_backend() == "cpu" or (in_turn and seeds > 1):
         return jax.lax.map(lambda of_seed: one_seed(shared, *of_seed), arguments)
