@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -478,6 +479,39 @@ def test_curves_follow_the_papers_equations(life):
     }
     for name, values in finals.items():
         np.testing.assert_allclose(curves[name][-1], values)
+
+
+def test_the_recorded_life_comes_out_of_its_games_again():
+    page = (RESULTS / "lifelong_hanabi.md").read_text(encoding="utf-8")
+    met = {"vdn-1-2", "vdn_op-4-1", "vdn-1-1", "iql-4-2", "iql_op-4-1"}
+    groups = {
+        "itself": {"learner"},
+        "the five partners it met": met,
+        "two agents it never met (`iql_aux-1-1`, `iql_aux-4-1`)": {"iql_aux-1-1", "iql_aux-4-1"},
+    }
+    folder = RESULTS / "lifelong-hanabi-figure-2"
+    for name, others in groups.items():
+        means = []
+        for when in ("before", "after"):
+            rows = csv.DictReader((folder / f"{when}.csv").read_text().splitlines())
+            pairs = [({row["seat_0"], row["other_seats"]}, float(row["score"])) for row in rows]
+            with_learner = [
+                (pair - {"learner"} or pair, s) for pair, s in pairs if "learner" in pair
+            ]
+            means.append(np.mean([score for other, score in with_learner if other <= others]))
+        assert f"| {name} | {means[0]:.2f} | {means[1]:.2f} |" in page
+
+
+def test_the_recorded_table_2_is_in_the_document():
+    page = (RESULTS / "lifelong_hanabi.md").read_text(encoding="utf-8")
+    rows = json.loads((RESULTS / "lifelong-hanabi-table-2" / "table.json").read_text())
+    cells: dict[str, list[str]] = {}
+    for row in rows:
+        published = "-" if row["published"] is None else f"{row['published']:.2f}"
+        cells.setdefault(row["run"], []).extend([f"{row['mean']:.2f}", published])
+    assert len(cells) == 7
+    for run, numbers in cells.items():
+        assert f"| {run} | {' | '.join(numbers)} |" in page
 
 
 def test_every_run_of_table_1_has_the_papers_penalty():
