@@ -498,7 +498,7 @@ def test_the_recorded_life_comes_out_of_its_games_again():
             with_learner = [
                 (pair - {"learner"} or pair, s) for pair, s in pairs if "learner" in pair
             ]
-            means.append(np.mean([score for other, score in with_learner if other <= others]))
+            means.append(np.mean([score for other, score in own if other <= others]))
         assert f"| {name} | {means[0]:.2f} | {means[1]:.2f} |" in page
 
 
