@@ -11,19 +11,23 @@ from brigade.errors import MachineError
 # What to change when the device is out of memory, by verb.
 LESS_MEMORY = {"crossplay": "reduce --episodes", "bench": "reduce --num-envs"}
 RUN_LESS_MEMORY = "reduce --num-envs or --seeds, or increase --ppo.minibatches"
+MAX_LINE = 2000  # characters
 # Programs that run asynchronously report it as an INTERNAL error that only says it in words.
 OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|out[ _]of[ _]memory", re.IGNORECASE)
 
 
 def print_error(message: str, status: int) -> int:
     """Print one line on standard error and return the exit status."""
-    print(f"brigade: {' '.join(message.split())}", file=sys.stderr)
+    print_warning(message)
     return status
 
 
 def print_warning(line: str) -> None:
-    """Print one line on standard error."""
-    print(f"brigade: {line}", file=sys.stderr)
+    """Print one line on standard error, without control characters that a file may contain."""
+    words = " ".join(line.split())
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    cut = plain if len(plain) <= MAX_LINE else f"{plain[:MAX_LINE]}..."
+    print(f"brigade: {cut}", file=sys.stderr)
 
 
 def device_error(error: Exception, verb: str) -> str | None:

@@ -17,6 +17,7 @@ from brigade.report.crossplay import Matrix
 from brigade.runs.config import from_dict
 from brigade.runs.export import policies_of
 from brigade.runs.run import load
+from brigade.runs.trust import without_files
 from brigade.train.crossplay import cross_play
 
 
@@ -98,5 +99,5 @@ def find_benchmark(
         raise UserError(f"{reason}; give --benchmark NAME")
     tree = {"benchmark": benchmark or home}
     if origin.get("env") and tree["benchmark"] == home:
-        tree["env"] = origin["env"]
+        tree["env"] = without_files(origin["env"])
     return from_dict(tree, flags).benchmark()

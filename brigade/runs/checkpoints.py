@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from brigade.metrics.checks import checked_arrays
+from brigade.reading import DamagedError, counted, entry, expect, read_json, read_npz
 from brigade.runs.assemble import Parts, abstract_state
-from brigade.runs.folder import RunFolder, RunFolderError, read_npz, restore_state
+from brigade.runs.folder import RunFolder, RunFolderError
+from brigade.runs.state_files import restore_state
 from brigade.train import Position, Record
 from brigade.train.trainer import TrainState
 
+MAX_SECONDS = 1e10
 NUMBERS_PER_TASK = 10**10  # for checkpoints; a task has fewer updates than this
 
 
@@ -32,19 +35,82 @@ def last_position(
     folder: RunFolder, parts: Parts, warn: Callable[[str], None]
 ) -> tuple[Position, float] | None:
     """Where to resume, and the seconds trained so far; None if there is no valid checkpoint."""
-    for path in folder.valid_checkpoints(warn):
-        meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-        record = Record.from_arrays(read_npz(path / "record.npz"))
-        folder.truncate_log(meta["log_size"])
-        position = Position(meta["task"], meta["update"], read_state(path, parts), record)
-        return position, meta["seconds"]
-    return None
+
+    def read(checkpoint: Path) -> tuple[Position, Meta]:
+        meta, record = read_meta(checkpoint), Record.from_arrays(read_record(checkpoint))
+        check_record(record, parts)
+        if meta.task >= record.repetitions * len(record.task_names):
+            raise DamagedError(f"meta.json: there is no task {meta.task}")
+        return Position(meta.task, meta.update, read_state(checkpoint, parts), record), meta
+
+    found = folder.newest(read, warn)
+    if found is None:
+        return None
+    position, meta = found
+    folder.truncate_log(meta.log_size)  # when everything else has been read
+    return position, meta.seconds
+
+
+class Meta(NamedTuple):
+    """Where a checkpoint was saved."""
+
+    task: int
+    update: int
+    log_size: int
+    seconds: float
+
+
+def read_meta(checkpoint: Path) -> Meta:
+    """The content of meta.json."""
+    path = checkpoint / "meta.json"
+    try:
+        tree = read_json(path)
+    except FileNotFoundError:
+        raise DamagedError(f"{path.name} is missing") from None
+    task, update, log_size = (
+        counted(tree, name, path.name) for name in ("task", "update", "log_size")
+    )
+    seconds = entry(tree, "seconds", float, path.name)
+    if not 0 <= seconds < MAX_SECONDS:
+        raise DamagedError(f"{path.name}: 'seconds' is {seconds}")
+    return Meta(task, update, log_size, seconds)
+
+
+def read_record(checkpoint: Path) -> dict[str, np.ndarray]:
+    """The evaluations up to a checkpoint."""
+    path = checkpoint / "record.npz"
+    try:
+        arrays, problem = checked_arrays(read_npz(path))
+    except FileNotFoundError:
+        raise DamagedError(f"{path.name} is missing") from None
+    if problem:
+        raise DamagedError(f"{path.name}: {problem}")
+    return arrays
+
+
+def check_record(record: Record, parts: Parts) -> None:
+    """Refuse evaluations of other tasks, seeds or partners than those to come."""
+    lengths = {
+        "task": len(parts.sequences[0]),
+        "seed": len(parts.seeds),
+        "partner": len(parts.table.partner_names),
+        "seat": len(parts.table.seat_names),
+        "episode": parts.evaluator.episodes,
+        "player": parts.benchmark.env.num_agents,
+        "kind": len(parts.benchmark.env.events),
+    }
+    for name, axes in record.axes.items():
+        for axis, length in zip(axes, record.columns[name][0].shape, strict=True):
+            if length != lengths.get(axis, length):
+                raise DamagedError(
+                    f"record.npz: {name} has {axis} {length} times; the config has {lengths[axis]}"
+                )
 
 
 def read_state(checkpoint: Path, parts: Parts) -> TrainState:
     """The training state of a checkpoint."""
-    found = restore_state(checkpoint)
-    source = found["source"]
+    found = expect(restore_state(checkpoint / "state"), dict, "state")
+    source = entry(found, "source", dict, "state")
     if "carry" in source:  # written by versions that had no partners in the state
         source["memory"] = {"learner": source.pop("carry"), "cast": []}
     state: TrainState = restore_like(abstract_state(parts), found, checkpoint)
@@ -53,10 +119,11 @@ def read_state(checkpoint: Path, parts: Parts) -> TrainState:
 
 def read_policies(checkpoint: Path, parts: Parts) -> tuple[Any, Any, Any]:
     """The parameters, the method state and whatever else the learner keeps, of a checkpoint."""
-    like, found = abstract_state(parts), restore_state(checkpoint)
-    params = restore_like(like.learner.params, found["learner"]["params"], checkpoint)
-    aux = restore_like(like.learner.aux, found["learner"].get("aux"), checkpoint)
-    return params, restore_like(like.memory, found["memory"], checkpoint), aux
+    like, found = abstract_state(parts), restore_state(checkpoint / "state")
+    learner = entry(found, "learner", dict, "state")
+    params = restore_like(like.learner.params, learner.get("params"), checkpoint)
+    aux = restore_like(like.learner.aux, learner.get("aux"), checkpoint)
+    return params, restore_like(like.memory, found.get("memory"), checkpoint), aux
 
 
 def restore_like(like: Any, found: Any, checkpoint: Path) -> Any:

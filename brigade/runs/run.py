@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,17 +12,22 @@ from typing import Any
 import numpy as np
 
 from brigade import __version__
-from brigade.errors import UserError
-from brigade.metrics.record import with_all_axes
 from brigade.runs.assemble import Parts, assemble
-from brigade.runs.checkpoints import has_deleted_arrays, last_position, read_policies
-from brigade.runs.config import Experiment, from_dict, from_json
+from brigade.runs.checkpoints import (
+    has_deleted_arrays,
+    last_position,
+    read_meta,
+    read_policies,
+    read_record,
+)
+from brigade.runs.config import Experiment, from_dict, from_json, settings_of_run
 from brigade.runs.export import policies_of
-from brigade.runs.folder import RunFolder, RunFolderError, read_npz
+from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.interrupt import until_ctrl_c
 from brigade.runs.loaded import LoadedRun, as_loaded
 from brigade.runs.partner_files import copy_files, name_by_hash
 from brigade.runs.snapshots import save_snapshot, snapshot_numbers
+from brigade.runs.trust import require_trust
 from brigade.runs.writer import RunWriter
 from brigade.train import Position, Progress
 
@@ -76,6 +80,7 @@ def resume(
     folder = RunFolder.open(Path(path))
     experiment = read_experiment(folder, trust)
     folder.lock()
+    folder.remove_drafts()
     parts = assemble(experiment)
     found = last_position(folder, parts, warn)
     if on_start is not None and not (found and is_finished(found[0], experiment)):
@@ -94,12 +99,16 @@ def load(
     folder = RunFolder.open(Path(path))
     experiment = read_experiment(folder, trust)
     parts = assemble(experiment)
-    for checkpoint in folder.valid_checkpoints(warn):
+
+    def read(checkpoint: Path) -> LoadedRun:
         params, method_state, aux = read_policies(checkpoint, parts)
-        returns = with_all_axes(read_npz(checkpoint / "record.npz"))  # up to this checkpoint
-        meta = json.loads((checkpoint / "meta.json").read_text(encoding="utf-8"))
-        task = meta["task"] % len(parts.sequences[0])
+        returns = read_record(checkpoint)
+        task = read_meta(checkpoint).task % len(parts.sequences[0])
         return LoadedRun(folder.path, experiment, returns, parts, params, method_state, task, aux)
+
+    found = folder.newest(read, warn)
+    if found is not None:
+        return found
     raise RunFolderError(
         f"{path} has no valid checkpoint to load policies from; continue it with 'brigade resume'"
     )
@@ -114,25 +123,9 @@ def is_finished(position: Position, experiment: Experiment) -> bool:
 def read_experiment(folder: RunFolder, trust: bool) -> Experiment:
     """The experiment of a run folder. Python files its config names need `trust`."""
     text = folder.read_config()
-    try:
-        config = json.loads(text).get("config", {})
-        files = [text for text in strings(config) if ".py:" in text]
-    except (json.JSONDecodeError, AttributeError) as error:
-        raise RunFolderError(f"{folder.path}/config.json is damaged: {error}") from error
-    if files and not trust:
-        raise UserError(
-            f"{folder.path} executes code from {files[0]}; add --trust if you trust that file"
-        )
+    config = settings_of_run(text, str(folder.path / "config.json"))
+    require_trust(config, trust, str(folder.path))
     return from_json(text, folder.path)
-
-
-def strings(tree: Any) -> Iterator[str]:
-    """All strings in a tree of settings."""
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, Mapping | list):
-        for value in tree.values() if isinstance(tree, Mapping) else tree:
-            yield from strings(value)
 
 
 def default_path(experiment: Experiment) -> Path:
