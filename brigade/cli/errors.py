@@ -36,7 +36,7 @@ def device_error(error: Exception, verb: str) -> str | None:
         return str(error)
     if found := OUT_OF_MEMORY.search(str(error)):
         reason = first_sentence(str(error)[found.start() :])
-        return f"the device is out of memory ({reason}); {LESS_MEMORY.get(verb, RUN_LESS_MEMORY)}"
+        return f"the device is out of memory ({reason}); {less_memory(verb)}"
     if not has_device():
         platforms = os.environ.get("JAX_PLATFORMS", "not set")
         reason = f", {first_sentence(str(error))}" if str(error) else ""
@@ -45,6 +45,11 @@ def device_error(error: Exception, verb: str) -> str | None:
             "set JAX_PLATFORMS=cpu to run on the CPU"
         )
     return None
+
+
+def less_memory(verb: str) -> str:
+    """What to change when memory does not suffice."""
+    return LESS_MEMORY.get(verb, RUN_LESS_MEMORY)
 
 
 def first_sentence(text: str) -> str:

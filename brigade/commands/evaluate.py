@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from brigade.benchmarks.zsc_eval import KITCHENS
+from brigade.core.checks import within
 from brigade.errors import UserError
 from brigade.metrics.zsc_eval import ProximityTable, br_proximity_table, expert_and_moderate
 from brigade.partners.cast import cast_of
@@ -21,11 +22,13 @@ from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.reading import expect, read_json
 from brigade.registry import unknown_name
 from brigade.runs.config import from_dict
+from brigade.runs.limits import SCORE_BYTES, require_memory
 from brigade.runs.trust import without_files
 from brigade.studies.audit import refuse_leakage, refuse_trained_with
 from brigade.studies.results import part
 from brigade.train.crossplay import play_with
 
+MAX_SEED = 2**32 - 1
 READY_MADE = "brigade.partners.zsc_eval"  # LAYOUT.safetensors and LAYOUT.json
 
 
@@ -69,6 +72,9 @@ def evaluate(
             file = Path(policy.partition(SUFFIX)[0] + SUFFIX)
             refuse_leakage(benchmark.env, task, partners, [file])
             refuse_trained_with(partners, file)
+        within("seed", seed, 0, MAX_SEED)
+        needed = SCORE_BYTES * egos.size * cast.size * episodes
+        require_memory(needed, "the scores", "--episodes")
         key = jax.random.key(seed)
         returns = play_with(benchmark.env, task, egos, cast, episodes, key)
     except ValueError as error:

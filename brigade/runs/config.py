@@ -98,6 +98,7 @@ class RunConfig:
         counts = ("seeds", "tasks", "repetitions", "num_envs", "num_steps")
         for name in (*counts, "eval_every", "eval_episodes", "eval_consecutive"):
             at_least(name, getattr(self, name), 1)
+        within("seeds", self.seeds, 1, MAX_SEED)
         at_least("seed", self.seed, 0)
         at_least("snapshots", self.snapshots, 0)
         at_least("few_shot_updates", self.few_shot_updates, 0)
