@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from brigade import __version__
-from brigade.cli.errors import device_error, print_error
+from brigade.cli.errors import device_error, less_memory, print_error
 from brigade.cli.policies import crossplay, evaluate, export, report, watch
 from brigade.cli.tools import bench, layouts, list_names, plan
 from brigade.cli.training import population, reproduce, resume, run
@@ -89,6 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return print_error(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 1)
+    except MemoryError as error:
+        if debug:
+            raise
+        return print_error(f"this machine is out of memory ({error}); {less_memory(words[0])}", 1)
     except (RuntimeError, AssertionError) as error:
         message = device_error(error, words[0])
         if debug or message is None:

@@ -11,19 +11,23 @@ from brigade.errors import MachineError
 # What to change when the device is out of memory, by verb.
 LESS_MEMORY = {"crossplay": "reduce --episodes", "bench": "reduce --num-envs"}
 RUN_LESS_MEMORY = "reduce --num-envs or --seeds, or increase --ppo.minibatches"
+MAX_LINE = 2000  # characters
 # Programs that run asynchronously report it as an INTERNAL error that only says it in words.
 OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|out[ _]of[ _]memory", re.IGNORECASE)
 
 
 def print_error(message: str, status: int) -> int:
     """Print one line on standard error and return the exit status."""
-    print(f"brigade: {' '.join(message.split())}", file=sys.stderr)
+    print_warning(message)
     return status
 
 
 def print_warning(line: str) -> None:
-    """Print one line on standard error."""
-    print(f"brigade: {line}", file=sys.stderr)
+    """Print one line on standard error, without control characters that a file may contain."""
+    words = " ".join(line.split())
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    cut = plain if len(plain) <= MAX_LINE else f"{plain[:MAX_LINE]}..."
+    print(f"brigade: {cut}", file=sys.stderr)
 
 
 def device_error(error: Exception, verb: str) -> str | None:
@@ -32,7 +36,7 @@ def device_error(error: Exception, verb: str) -> str | None:
         return str(error)
     if found := OUT_OF_MEMORY.search(str(error)):
         reason = first_sentence(str(error)[found.start() :])
-        return f"the device is out of memory ({reason}); {LESS_MEMORY.get(verb, RUN_LESS_MEMORY)}"
+        return f"the device is out of memory ({reason}); {less_memory(verb)}"
     if not has_device():
         platforms = os.environ.get("JAX_PLATFORMS", "not set")
         reason = f", {first_sentence(str(error))}" if str(error) else ""
@@ -41,6 +45,11 @@ def device_error(error: Exception, verb: str) -> str | None:
             "set JAX_PLATFORMS=cpu to run on the CPU"
         )
     return None
+
+
+def less_memory(verb: str) -> str:
+    """What to change when memory does not suffice."""
+    return LESS_MEMORY.get(verb, RUN_LESS_MEMORY)
 
 
 def first_sentence(text: str) -> str:

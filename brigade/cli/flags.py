@@ -14,6 +14,8 @@ RUN_FLAGS = """
 how to run it (not part of the experiment):
   --out DIR              run folder to create (default: runs/...)
   --config FILE          read settings from a .toml file or a run's config.json; flags override it
+  --trust                execute the Python files that the config file names; those that a flag
+                         names are executed anyway
   --checkpoint-minutes M save at least every M minutes, and after every task (default: 5)
   --quiet                print no progress, and no table or report at the end
   --tensorboard          also write TensorBoard events to the run folder (pip extra: tensorboard)
@@ -91,6 +93,7 @@ def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, An
     parser = Parser(prog=f"brigade {verb}", add_help=False, allow_abbrev=False)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--config")
+    parser.add_argument("--trust", action="store_true")
     add_run_flags(parser)
     options, settings = parser.parse_known_args(words)
     if options.out is not None:
@@ -100,7 +103,7 @@ def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, An
     prepare_jax(options.cache)
     from brigade.runs.config import from_dict, read_file
 
-    tree = read_file(options.config) if options.config else {}
+    tree = read_file(options.config, options.trust) if options.config else {}
     return options, from_dict(tree, settings)
 
 

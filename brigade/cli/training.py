@@ -89,12 +89,13 @@ def chosen_generator(words: list[str]) -> str | None:
     parser = Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--generator")
     parser.add_argument("--config")
+    parser.add_argument("--trust", action="store_true")
     found, _ = parser.parse_known_args(words)
     if found.generator is None and found.config is not None:
         from brigade.runs.config import read_file
 
-        tree = read_file(found.config)
-        return str(tree["generator"]) if tree.get("generator", "none") != "none" else None
+        named: str = read_file(found.config, found.trust).get("generator", "none")
+        return named if named != "none" else None
     generator: str | None = found.generator
     return generator
 

@@ -16,7 +16,9 @@ from brigade.partners.files import SUFFIX, Policies, load_policies
 from brigade.report.crossplay import Matrix
 from brigade.runs.config import from_dict
 from brigade.runs.export import policies_of
+from brigade.runs.limits import SCORE_BYTES, require_memory, tasks_bytes
 from brigade.runs.run import load
+from brigade.runs.trust import without_files
 from brigade.train.crossplay import cross_play
 
 
@@ -67,8 +69,10 @@ def crossplay(
         seed = int(first.members[0].get("seed", 0)) if first and same else 0
     try:
         within("seed", seed, 0, MAX_SEED)
+        require_memory(tasks_bytes(chosen.env, task), "so many tasks", "--task")
         sequence = chosen.sequence(seed, task, 1)
         cast = cast_of(named, chosen.env, greedy, reader)
+        require_memory(SCORE_BYTES * cast.size**2 * episodes, "the scores", "--episodes")
         played = cross_play(chosen.env, sequence[task - 1], cast, episodes, jax.random.key(seed))
     except ValueError as error:
         raise UserError(str(error)) from error
@@ -98,5 +102,5 @@ def find_benchmark(
         raise UserError(f"{reason}; give --benchmark NAME")
     tree = {"benchmark": benchmark or home}
     if origin.get("env") and tree["benchmark"] == home:
-        tree["env"] = origin["env"]
+        tree["env"] = without_files(origin["env"])
     return from_dict(tree, flags).benchmark()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,16 +14,21 @@ from rich.console import Console
 from rich.table import Table
 
 from brigade.benchmarks.zsc_eval import KITCHENS
+from brigade.core.checks import within
 from brigade.errors import UserError
 from brigade.metrics.zsc_eval import ProximityTable, br_proximity_table, expert_and_moderate
 from brigade.partners.cast import cast_of
 from brigade.partners.files import SUFFIX, check_fits, load_policies
+from brigade.reading import expect, read_json
 from brigade.registry import unknown_name
 from brigade.runs.config import from_dict
+from brigade.runs.limits import SCORE_BYTES, require_memory
+from brigade.runs.trust import without_files
 from brigade.studies.audit import refuse_leakage, refuse_trained_with
 from brigade.studies.results import part
 from brigade.train.crossplay import play_with
 
+MAX_SEED = 2**32 - 1
 READY_MADE = "brigade.partners.zsc_eval"  # LAYOUT.safetensors and LAYOUT.json
 
 
@@ -56,7 +60,8 @@ def evaluate(
     layout = layout_of(name)
     partners, best = evaluation_partners(layout, study)
     policies = load_policies(partners)
-    rules = {"benchmark": f"zsc_eval/{layout}", "env": dict(policies.origin.get("env", {}))}
+    env = without_files(policies.origin.get("env", {}))
+    rules = {"benchmark": f"zsc_eval/{layout}", "env": env}
     benchmark = from_dict(rules).benchmark()  # as when best responses were measured
     task = benchmark.sequence(0, 1, 1)[0]
     try:
@@ -67,6 +72,9 @@ def evaluate(
             file = Path(policy.partition(SUFFIX)[0] + SUFFIX)
             refuse_leakage(benchmark.env, task, partners, [file])
             refuse_trained_with(partners, file)
+        within("seed", seed, 0, MAX_SEED)
+        needed = SCORE_BYTES * egos.size * cast.size * episodes
+        require_memory(needed, "the scores", "--episodes")
         key = jax.random.key(seed)
         returns = play_with(benchmark.env, task, egos, cast, episodes, key)
     except ValueError as error:
@@ -113,9 +121,9 @@ def evaluation_partners(layout: str, study: Path | None) -> tuple[Path, np.ndarr
 def best_responses(path: Path, layout: str, wrong: str) -> np.ndarray:
     """The returns [partner, seat] of the best responses."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = expect(read_json(path, follow=True), dict, str(path))
         made_for, best = found["layout"], np.asarray(found["best_responses"], np.float64)
-    except (OSError, json.JSONDecodeError, KeyError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{wrong} ({path}: {error})") from error
     if made_for != layout:
         raise UserError(f"{path} is of {made_for}, not of {layout}; give the study of {layout}")

@@ -12,12 +12,16 @@ from brigade.envs.overcooked.generate import generate_sequence, level_spec
 from brigade.envs.overcooked.grid import Grid, count_seats, read_grid, write_grid
 from brigade.envs.overcooked.solve import needs_handoff
 from brigade.errors import UserError
+from brigade.runs.limits import require_memory
+
+KITCHEN_BYTES = 64  # of its text, at least
 
 
 def generated_kitchens(
     level: str, num: int, seed: int, num_agents: int, require_handoff: bool = False
 ) -> dict[str, Grid]:
     """`num` generated kitchens of a level, by name."""
+    require_memory(num * KITCHEN_BYTES, "so many kitchens", "--num")
     try:
         spec = replace(level_spec(level), require_handoff=require_handoff)
         grids = generate_sequence(spec, num, seed, num_agents)

@@ -6,6 +6,7 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from brigade.machine import size
 from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment
 from brigade.runs.progress import clock
@@ -43,13 +44,6 @@ def rows(title: str) -> Table:
 def count(number: int, thing: str) -> str:
     """1 seed, 2 seeds."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def size(amount: int) -> str:
-    """Bytes with a unit: 16.8 MB."""
-    power = min((len(str(amount)) - 1) // 3, 4)
-    unit = ("bytes", "kB", "MB", "GB", "TB")[power]
-    return f"{amount / 1000**power:.3g} {unit}"
 
 
 def device() -> str:

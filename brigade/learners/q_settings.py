@@ -11,6 +11,7 @@ from brigade.learners.ppo import Precision, dtype_of
 from brigade.nets.q_network import QNetwork
 from brigade.nets.q_policy import QPolicy
 
+MAX_LAYERS = 64  # recurrent ones
 AUX_TARGET = "own_hand"  # the classes that `aux` predicts
 
 
@@ -167,6 +168,7 @@ class QNetworkConfig:
             raise ValueError("hidden is empty; give at least one layer size, e.g. 512")
         for size in (*self.hidden, self.memory_size, self.memory_layers):
             at_least("hidden, memory_size and memory_layers", size, 1)
+        within("memory_layers", self.memory_layers, 1, MAX_LAYERS)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
 

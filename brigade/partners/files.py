@@ -16,18 +16,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import safetensors
 from flax.traverse_util import flatten_dict, unflatten_dict
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from brigade import registry
 from brigade.core import Cast, Environment, Group, Policy
 from brigade.errors import UserError
+from brigade.partners.metadata import check_size, described
+from brigade.reading import DamagedError, entry, parse_json, read_bytes
 
 FORMAT = 1
 SUFFIX = ".safetensors"
 REMEDY = "make one with 'brigade export RUN --out FILE'"
 MAX_NAME_LENGTH = 100  # characters
+MAX_METADATA = 16_000_000  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +101,15 @@ def load_policies(path: str | Path) -> Policies:
     if metadata["format"] != FORMAT:
         raise UserError(f"{path} has format {metadata['format']}; this Brigade reads {FORMAT}")
     try:
-        members = [dict(member) for member in metadata["members"]]
-        game, origin = dict(metadata["game"]), dict(metadata["origin"])
-        if not isinstance(origin.get("env", {}), dict):
-            raise ValueError("origin.env is not a dictionary of settings")
+        members, game, origin = described(metadata)
+        check_size(metadata["settings"], arrays)
         policy = _policy(str(metadata["policy"]), metadata["settings"])
         wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
         shapes = {name: (len(members), *leaf.shape) for name, leaf in wanted.items()}
         names = [str(member["name"]) for member in members]
         check_settings(metadata["settings"], game)
+    except DamagedError as error:
+        raise UserError(f"{path} is damaged: {error}") from error
     except UserError:
         raise
     except Exception as error:  # a network can raise anything for invalid settings
@@ -157,19 +159,27 @@ def check_fits(policies: Policies, env: Environment, file: str) -> None:
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The metadata and the arrays of a file."""
     try:
-        with safetensors.safe_open(str(path), framework="numpy") as file:
-            metadata = json.loads((file.metadata() or {})["brigade"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if not isinstance(metadata, dict) or not isinstance(metadata["format"], int):
-            raise ValueError("no format")
+        content = read_bytes(path, follow=True)
     except FileNotFoundError as error:
         raise UserError(f"there is no policy file {path}; {REMEDY}") from error
-    except OSError as error:
+    except UserError as error:
         raise UserError(f"cannot read the policy file {path}: {_one_line(error)}") from error
+    try:
+        metadata = parse_json(_header(content)["__metadata__"]["brigade"], "its metadata")
+        entry(metadata, "format", int, "its metadata")
+        arrays = load(content)  # checks that every array is as long as its shape says
     except Exception as error:  # reading untrusted bytes can raise anything
         reason = _one_line(error) if path.suffix == SUFFIX else f"its name should end in {SUFFIX}"
         raise UserError(f"{path} is not a policy file ({reason}); {REMEDY}") from error
     return metadata, arrays
+
+
+def _header(content: bytes) -> Any:
+    """What a file says about itself: its length in 8 bytes, then JSON."""
+    length = int.from_bytes(content[:8], "little")
+    if not 0 < length <= min(MAX_METADATA, len(content) - 8):
+        raise ValueError("its header is not as long as it says")
+    return parse_json(content[8 : 8 + length], "its header")
 
 
 def _policy(kind: str, settings: Any) -> Policy:

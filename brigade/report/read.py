@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,22 +12,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from brigade.metrics.checks import checked_arrays
 from brigade.metrics.record import (
-    EVENT_AXES,
-    FEW_SHOT_ARRAYS,
-    HELD_OUT_ARRAYS,
-    HELD_OUT_AXES,
-    SCORE_AXES,
     axes_name,
-    with_all_axes,
 )
 from brigade.metrics.result import Floats
-from brigade.runs.folder import FORMAT, RunFolderError, read_npz
+from brigade.reading import DamagedError, check_folder, parse_json, read_bytes, read_json
+from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES, RunFolderError, read_npz
 
 PICTURE = re.compile(r"seed(\d{1,9})-task(\d{1,9})\.png")
 PNG = b"\x89PNG\r\n\x1a\n"
 MAX_PICTURE_BYTES = 4_000_000  # pictures are embedded in the page
-NEEDED = ("score", "returns", "steps", "task_ends", "task_names", "seeds")
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 LogRow: TypeAlias = dict[str, Any]
@@ -154,6 +148,7 @@ def read_run(path: str | Path) -> RunData:
     folder = Path(path)
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is not a folder")
+    check_folder(folder)
     content = _read_config(folder / "config.json")
     arrays = _read_arrays(folder)
     log, pictures = _read_log(folder / "log.jsonl"), _read_pictures(folder / "pictures")
@@ -166,8 +161,8 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RunFolderError(f"{path.parent} is not a run folder: it has no {path.name}")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = read_json(path, MAX_CONFIG_BYTES)
+    except (OSError, DamagedError) as error:
         raise RunFolderError(f"{path} cannot be read: {_first_line(error)}") from None
     number = content.get("format") if isinstance(content, dict) else None
     if type(number) is not int or not isinstance(content.get("config"), dict):
@@ -187,88 +182,18 @@ def _read_arrays(folder: Path) -> dict[str, npt.NDArray[Any]]:
     arrays = read_npz(path)
     if (folder / "baselines.npz").is_file():
         arrays |= read_npz(folder / "baselines.npz")
-    problem = _problem(arrays)
-    if problem:
-        raise RunFolderError(f"{path}: {problem}")
-    arrays = with_all_axes(arrays)
-    problem = _axes_problem(arrays)
+    arrays, problem = checked_arrays(arrays)
     if problem:
         raise RunFolderError(f"{path}: {problem}")
     return arrays
-
-
-def _problem(arrays: Arrays) -> str:
-    """What is wrong with the arrays, so that no metric fails later; empty if nothing is."""
-    missing = [name for name in NEEDED if name not in arrays]
-    if missing:
-        return f"the arrays {', '.join(missing)} are missing"
-    for name in set(NEEDED) - {"task_names"} | {"baseline_steps", "baseline_score"} & set(arrays):
-        if arrays[name].dtype.kind not in "fiu":
-            return f"{name} must contain numbers"
-    counts = [arrays[name].shape for name in ("steps", "task_ends", "seeds", "task_names")]
-    if any(len(shape) != 1 for shape in counts) or counts[3] != counts[1]:
-        return "steps, task_ends, task_names and seeds must be 1-D, with one name per task"
-    shape = arrays["score"].shape
-    if arrays["returns"].shape != shape:
-        return f"returns must have the shape of score {shape}, got {arrays['returns'].shape}"
-    if 0 in shape:
-        return "it has no evaluation yet" if shape[:1] == (0,) else f"score is empty: shape {shape}"
-    if len(shape) < 5:
-        return f"score must be [eval, task, partner, seat, seed, episode], got shape {shape}"
-    increase = _increases(arrays["steps"], 0) and _increases(arrays["task_ends"], 1)
-    return "" if increase else "steps and task_ends must be strictly increasing"
-
-
-def _axes_problem(arrays: Arrays) -> str:
-    """What is wrong with the axes: their names and lengths must match; empty if nothing is."""
-    counts = {
-        "eval": arrays["steps"].shape,
-        "task": arrays["task_ends"].shape,
-        "seed": arrays["seeds"].shape,
-        "partner": arrays["partner_names"].shape,
-        "seat": arrays["seat_names"].shape,
-        "kind": arrays["event_names"].shape if "event_names" in arrays else None,
-        "held_out": arrays["held_out_names"].shape if "held_out_names" in arrays else None,
-    }
-    wanted: dict[str, tuple[str, ...]]
-    wanted = dict.fromkeys(("score", *FEW_SHOT_ARRAYS), ("eval", *SCORE_AXES))
-    wanted |= dict.fromkeys(HELD_OUT_ARRAYS, ("eval", *HELD_OUT_AXES))
-    wanted["events"] = ("eval", *EVENT_AXES)
-    for name, needed in wanted.items():
-        if name not in arrays:
-            continue
-        if arrays[name].dtype.kind not in "fiu":
-            return f"{name} must contain numbers"
-        axes, shape = arrays.get(axes_name(name), np.array([])).tolist(), arrays[name].shape
-        if not set(needed) <= set(axes) or len(axes) != len(shape):
-            return f"{name} must be [{', '.join(needed)}], got shape {shape}"
-        for axis, length in zip(axes, shape, strict=True):
-            if counts.get(axis, (length,)) != (length,):
-                return (
-                    f"axis {axis} of {name} has length {length}, which does not match other arrays"
-                )
-    horizon = arrays.get("horizon")
-    if "events" in arrays and (
-        arrays["events"].dtype.kind != "f"
-        or horizon is None
-        or horizon.shape != ()
-        or horizon.dtype.kind not in "iu"
-        or horizon < 1
-    ):
-        return "events must be numbers, with one name per kind and a horizon"
-    return ""
-
-
-def _increases(values: npt.NDArray[Any], least: int) -> bool:
-    return bool(np.isfinite(values).all() and values[0] >= least and (np.diff(values) > 0).all())
 
 
 def _read_log(path: Path) -> tuple[LogRow, ...]:
     if not path.is_file():
         return ()
     try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
+        lines = read_bytes(path).splitlines()
+    except (OSError, DamagedError) as error:
         raise RunFolderError(f"{path} cannot be read: {_first_line(error)}") from None
     rows: dict[float, LogRow] = {}
     for number, line in enumerate(lines, start=1):
@@ -283,8 +208,8 @@ def _read_log(path: Path) -> tuple[LogRow, ...]:
 
 def _read_row(line: bytes) -> LogRow | None:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+        row = parse_json(line, "row")
+    except DamagedError:
         return None
     if not isinstance(row, dict) or not isinstance(row.get("metrics"), dict):
         return None
@@ -297,7 +222,8 @@ def _read_pictures(folder: Path) -> dict[tuple[int, int], bytes]:
     for path in sorted(folder.glob("*.png")):
         name = PICTURE.fullmatch(path.name)
         if name and path.is_file() and not path.is_symlink():
-            content = path.read_bytes() if path.stat().st_size <= MAX_PICTURE_BYTES else b""
+            small = path.stat().st_size <= MAX_PICTURE_BYTES
+            content = read_bytes(path, MAX_PICTURE_BYTES) if small else b""
             if content.startswith(PNG):
                 pictures[int(name[1]), int(name[2])] = content
     return dict(sorted(pictures.items()))

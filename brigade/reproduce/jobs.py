@@ -40,7 +40,8 @@ class Job:
             return [*words, "resume", str(self.path), "--trust", "--quiet"]
         config = work / f"{number}.json"
         config.write_text(self.experiment.as_json(__version__), encoding="utf-8")
-        return [*words, "run", "--config", str(config), "--out", str(self.path), "--quiet"]
+        words += ["run", "--config", str(config), "--trust"]  # the user named its code
+        return [*words, "--out", str(self.path), "--quiet"]
 
     def done(self) -> float:
         """The share that is done, from 0 to 1."""

@@ -19,6 +19,7 @@ from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.populations import Generator
 from brigade.populations.coplay import CoPlayLearner, Ranked
 from brigade.runs.config import Experiment, RunConfig
+from brigade.runs.limits import check_memory, check_state_fits
 from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
 from brigade.train.more_evaluations import FewShot, HeldOut
 from brigade.train.trainer import AlsoEvaluate, TrainState, stack_sequences
@@ -43,6 +44,7 @@ def assemble(experiment: Experiment) -> Parts:
     config, benchmark = experiment.config, experiment.benchmark()
     seeds = range(config.seed, config.seed + config.seeds)
     steps = int(config.steps_per_task)
+    check_memory(experiment, benchmark.env)
     try:
         sequences = [benchmark.sequence(seed, config.tasks, steps) for seed in seeds]
     except ValueError as error:  # settings that are valid on their own but not together
@@ -341,7 +343,7 @@ def changing_inputs(env: Environment, sequences: Sequence[TaskSequence]) -> int 
 def check_shapes(parts: Parts) -> None:
     """Fail before compiling, for example if the samples do not divide into minibatches."""
     try:
-        abstract_state(parts)
+        check_state_fits(abstract_state(parts))
         for clones in (each for each in parts.also if isinstance(each, FewShot)):
             abstract_state(replace(parts, trainer=clones.trainer))
     except ValueError as error:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from brigade.metrics.checks import checked_arrays
+from brigade.reading import DamagedError, counted, entry, expect, read_json, read_npz
 from brigade.runs.assemble import Parts, abstract_state
 from brigade.runs.config import RunConfig
 from brigade.runs.extend import fit_leaf, fit_position, fit_record, fits_into
-from brigade.runs.folder import RunFolder, RunFolderError, read_npz, restore_state
+from brigade.runs.folder import RunFolder, RunFolderError
+from brigade.runs.state_files import restore_state
 from brigade.train import Position, Record
 from brigade.train.trainer import TrainState, stack_sequences
 
+MAX_SECONDS = 1e10
 NUMBERS_PER_TASK = 10**10  # for checkpoints; a task has fewer updates than this
 
 
@@ -34,32 +37,95 @@ def last_position(
     folder: RunFolder, parts: Parts, config: RunConfig, warn: Callable[[str], None]
 ) -> tuple[Position, float] | None:
     """Where to resume, and the seconds trained so far; None if there is no valid checkpoint."""
-    too_late = False
-    for path in folder.valid_checkpoints(warn):
-        meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-        record = Record.from_arrays(read_npz(path / "record.npz"))
-        more_tasks = len(record.task_names) < config.tasks
-        fit_record(record, parts)
-        state = read_state(path, parts, more_tasks)
-        position = fit_position(
-            Position(meta["task"], meta["update"], state, record), config, parts.trainer.method
-        )
-        if position is not None:
-            folder.truncate_log(meta["log_size"])
-            return position, meta["seconds"]
-        too_late = True
-    if too_late:
+    too_late: list[Path] = []
+
+    def read(checkpoint: Path) -> tuple[Position, Meta] | None:
+        meta, record = read_meta(checkpoint), Record.from_arrays(read_record(checkpoint))
+        more_tasks = fit_record(record, parts)
+        check_record(record, parts)
+        if meta.task >= record.repetitions * len(record.task_names):
+            raise DamagedError(f"meta.json: there is no task {meta.task}")
+        state = read_state(checkpoint, parts, more_tasks)
+        position = Position(meta.task, meta.update, state, record)
+        fitted = fit_position(position, config, parts.trainer.method)
+        if fitted is None:
+            too_late.append(checkpoint)
+            return None
+        return fitted, meta
+
+    found = folder.newest(read, warn)
+    if found is None and too_late:
         raise RunFolderError(
             f"the last task of {folder.path} cannot be trained longer: the method has finished it, "
             "and there is no checkpoint from before; add --tasks, or start a new run"
         )
-    return None
+    if found is None:
+        return None
+    position, meta = found
+    folder.truncate_log(meta.log_size)  # when everything else has been read
+    return position, meta.seconds
+
+
+class Meta(NamedTuple):
+    """Where a checkpoint was saved."""
+
+    task: int
+    update: int
+    log_size: int
+    seconds: float
+
+
+def read_meta(checkpoint: Path) -> Meta:
+    """The content of meta.json."""
+    path = checkpoint / "meta.json"
+    try:
+        tree = read_json(path)
+    except FileNotFoundError:
+        raise DamagedError(f"{path.name} is missing") from None
+    task, update, log_size = (
+        counted(tree, name, path.name) for name in ("task", "update", "log_size")
+    )
+    seconds = entry(tree, "seconds", float, path.name)
+    if not 0 <= seconds < MAX_SECONDS:
+        raise DamagedError(f"{path.name}: 'seconds' is {seconds}")
+    return Meta(task, update, log_size, seconds)
+
+
+def read_record(checkpoint: Path) -> dict[str, np.ndarray]:
+    """The evaluations up to a checkpoint."""
+    path = checkpoint / "record.npz"
+    try:
+        arrays, problem = checked_arrays(read_npz(path))
+    except FileNotFoundError:
+        raise DamagedError(f"{path.name} is missing") from None
+    if problem:
+        raise DamagedError(f"{path.name}: {problem}")
+    return arrays
+
+
+def check_record(record: Record, parts: Parts) -> None:
+    """Refuse evaluations of other tasks, seeds or partners than those to come."""
+    lengths = {
+        "task": len(parts.sequences[0]),
+        "seed": len(parts.seeds),
+        "partner": len(parts.table.partner_names),
+        "seat": len(parts.table.seat_names),
+        "episode": parts.evaluator.episodes,
+        "player": parts.benchmark.env.num_agents,
+        "kind": len(parts.benchmark.env.events),
+    }
+    for name, axes in record.axes.items():
+        for axis, length in zip(axes, record.columns[name][0].shape, strict=True):
+            if length != lengths.get(axis, length):
+                raise DamagedError(
+                    f"record.npz: {name} has {axis} {length} times; the config has {lengths[axis]}"
+                )
 
 
 def read_state(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> TrainState:
     """The training state of a checkpoint; with `more_tasks`, it may lack entries of new tasks."""
-    found = restore_state(checkpoint)
-    source = found["source"]
+    found = expect(restore_state(checkpoint / "state"), dict, "state")
+    source = entry(found, "source", dict, "state")
     if "carry" in source:  # written by versions that had no partners in the state
         source["memory"] = {"learner": source.pop("carry"), "cast": []}
     like = initial_state(parts) if more_tasks else abstract_state(parts)
@@ -69,14 +135,15 @@ def read_state(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> Trai
 
 def read_policies(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> tuple[Any, Any, Any]:
     """The parameters, the method state and whatever else the learner keeps, of a checkpoint."""
-    found = restore_state(checkpoint)
+    found = restore_state(checkpoint / "state")
+    learner = entry(found, "learner", dict, "state")
     like = initial_state(parts) if more_tasks else abstract_state(parts)
     params, aux, memory = (
         restore_like(mine, theirs, checkpoint, more_tasks)
         for mine, theirs in (
-            (like.learner.params, found["learner"]["params"]),
-            (like.learner.aux, found["learner"].get("aux")),
-            (like.memory, found["memory"]),
+            (like.learner.params, learner.get("params")),
+            (like.learner.aux, learner.get("aux")),
+            (like.memory, found.get("memory")),
         )
     )
     return params, memory, aux

@@ -10,37 +10,25 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from brigade.errors import UserError
+from brigade.reading import read_bytes
+from brigade.runs.trust import CODE, code_in
 
 FOLDER = "code"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}/[^/\\]+\.py")
+MAX_CODE_BYTES = 4_000_000
 INSTALLED = ("site-packages", "dist-packages")
-
-
-def strings(tree: Any) -> Iterator[str]:
-    """All strings in a tree of settings."""
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, Mapping | list | tuple):
-        for value in tree.values() if isinstance(tree, Mapping) else tree:
-            yield from strings(value)
-
-
-def code_in(tree: Any) -> list[str]:
-    """The Python files that settings name, as `path/to/file.py:Name`, in order."""
-    files = [text.rpartition(":")[0] for text in strings(tree) if ".py:" in text]
-    return list(dict.fromkeys(files))
 
 
 def copies(tree: Any) -> tuple[dict[str, str], dict[str, bytes]]:
     """Where the copy of each file is, and all files to write; both relative to the run folder."""
     where: dict[str, str] = {}
     content: dict[str, bytes] = {}
-    for file in code_in(tree):
+    for file in dict.fromkeys(name.rpartition(":")[0] for name in code_in(tree)):
         sources = {name: path.read_bytes() for name, path in sources_of(Path(file)).items()}
         folder = f"{FOLDER}/{hash_of(sources)}"
         where[file] = f"{folder}/{Path(file).name}"
@@ -89,21 +77,22 @@ def with_kept_code(
             return {key: change(each) for key, each in value.items()}
         if isinstance(value, list | tuple):
             return [change(each) for each in value]
-        file, colon, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        if not isinstance(value, str) or CODE not in value:
+            return value
+        file, colon, name = value.rpartition(":")
         return f"{kept[file]}{colon}{name}" if file in kept else value
 
     return change(tree)
 
 
-def kept_copy(file: str, copy: Any, folder: Path, say: Callable[[str], None]) -> Path:
+def kept_copy(file: str, copy: str, folder: Path, say: Callable[[str], None]) -> Path:
     """The path of a copy; it must be unchanged. Says so if the original has changed since."""
-    if not isinstance(copy, str) or not COPY.fullmatch(copy):
+    if not COPY.fullmatch(copy):
         raise UserError(f"{folder}/config.json: the copy of {file} must be {FOLDER}/HASH/NAME.py")
     path = folder / copy
     found = {
-        each.relative_to(path.parent).as_posix(): each.read_bytes()
+        each.relative_to(path.parent).as_posix(): read_bytes(each, MAX_CODE_BYTES)
         for each in sorted(path.parent.rglob("*.py"))
-        if each.is_file() and not each.is_symlink()
     }
     if path.name not in found or hash_of(found) != path.parent.name:
         raise UserError(f"{path} is not the file of this run: it is missing or was changed")

@@ -13,7 +13,6 @@ import io
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +25,11 @@ from brigade.core import Benchmark
 from brigade.core.checks import at_least, positive, within
 from brigade.errors import UserError
 from brigade.populations import Generator
+from brigade.reading import entry, expect, parse_json, parse_toml, read_bytes, shown
 from brigade.runs.code_files import with_kept_code
-from brigade.runs.folder import FORMAT
+from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES
 from brigade.runs.partner_files import name_by_hash, with_paths
+from brigade.runs.trust import checked_settings, require_trust
 
 SHORT_FLAGS = {"--from": "--start-from"}
 MAX_SEED = 2**32  # exclusive: random keys are made from 32 bits
@@ -100,6 +101,7 @@ class RunConfig:
         counts = ("seeds", "tasks", "repetitions", "num_envs", "num_steps")
         for name in (*counts, "eval_every", "eval_episodes", "eval_consecutive"):
             at_least(name, getattr(self, name), 1)
+        within("seeds", self.seeds, 1, MAX_SEED)
         at_least("seed", self.seed, 0)
         at_least("snapshots", self.snapshots, 0)
         at_least("few_shot_updates", self.few_shot_updates, 0)
@@ -169,8 +171,8 @@ class Experiment:
 
 def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experiment:
     """An experiment from settings as in a config file, and flags that override them."""
-    tree = dict(tree)
-    benchmark_name = str(tree.pop("benchmark", ""))
+    tree = checked_settings(dict(tree))
+    benchmark_name = tree.pop("benchmark", "")
     words = [long_flag(word) for word in arguments]
     if words and not words[0].startswith("-"):
         benchmark_name = words.pop(0)
@@ -216,38 +218,43 @@ def settled(parsed: Any, benchmark: Benchmark) -> dict[str, Any]:
 
 def from_json(text: str, folder: Path, say: Callable[[str], None] = print) -> Experiment:
     """Read the config.json of a run folder; `say` is told if the user's code has changed since."""
-    try:
-        tree = json.loads(text)
-        number, config = tree["format"], tree["config"]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise UserError(f"config.json is damaged ({error})") from error
+    where = str(folder / "config.json")
+    settings = with_paths(settings_of_run(text, where), folder)
+    return from_dict(completed(with_kept_code(settings, code_of_run(text, where), folder, say)))
+
+
+def settings_of_run(content: bytes | str, where: str) -> dict[str, Any]:
+    """The settings in the config.json of a run."""
+    tree = parse_json(content, where)
+    number = entry(tree, "format", int, where)
     if number != FORMAT:
         raise UserError(
-            f"config.json has format {number}, this Brigade reads {FORMAT}; "
-            f"install version {tree.get('brigade', 'unknown')}, which wrote it"
+            f"{where} has format {number}, this Brigade reads {FORMAT}; "
+            f"install version {shown(tree.get('brigade', 'unknown'))}, which wrote it"
         )
-    kept = with_kept_code(with_paths(config, folder), kept_code(tree), folder, say)
-    return from_dict(completed(kept))
+    return checked_settings(entry(tree, "config", dict, where), where)
 
 
-def kept_code(tree: Mapping[str, Any]) -> Mapping[str, str]:
+def code_of_run(content: bytes | str, where: str) -> dict[str, str]:
     """Where a run keeps copies of the user's Python files; older runs have none."""
-    code = tree.get("code", {})
-    if not isinstance(code, Mapping):
-        raise UserError(f"config.json is damaged: code must be an object, not {code!r}")
-    return code
+    tree = parse_json(content, where)
+    code = entry(tree, "code", dict, where) if "code" in tree else {}
+    return {
+        file: expect(copy, str, f"{where}: the copy of {shown(file)}")
+        for file, copy in code.items()
+    }
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config of a run, with settings that its version did not have yet as they were then."""
     config = dict(config)
-    if isinstance(config.get("env"), Mapping) and isinstance(config.get("benchmark"), str):
+    if group(config, "env") and isinstance(config.get("benchmark"), str):
         settings = load_benchmark(config["benchmark"]).settings
         config["env"] = {**getattr(settings, "earlier", {}), **config["env"]}
     if "q" in config:
         return config  # the rest is about PPO
-    memory = dict(config.get("network", {})).get("memory", "none")
-    ppo = dict(config.get("ppo", {}))
+    memory = group(config, "network").get("memory", "none")
+    ppo = group(config, "ppo")
     if memory != "none" and "sequence_length" not in ppo and "num_steps" in config:
         # Recurrent policies were trained on whole rollouts in earlier versions.
         config["ppo"] = {**ppo, "sequence_length": config["num_steps"]}
@@ -256,24 +263,28 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
-def read_file(path: str) -> dict[str, Any]:
-    """Read a config file: TOML, or the config.json of a run."""
+def group(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A group of settings; empty if there is none, or something else that is refused later."""
+    found = config.get(name)
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def read_file(path: str, trust: bool = False) -> dict[str, Any]:
+    """Read a config file: TOML, or the config.json of a run. Code it names needs `trust`."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        if path.endswith(".json"):
-            tree = json.loads(text)
-            if "format" not in tree:  # written by hand, like a TOML file
-                return dict(tree)
-            folder = Path(path).parent
-            config = with_kept_code(
-                with_paths(tree["config"], folder), kept_code(tree), folder, print_error
-            )
-            return completed(config)
-        return tomllib.loads(text)
-    except OSError as error:
+        content = read_bytes(path, MAX_CONFIG_BYTES, follow=True)
+    except FileNotFoundError as error:
         raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        raise UserError(f"{path} is not valid: {error}") from error
+    parse = parse_json if path.endswith(".json") else parse_toml
+    tree = expect(parse(content, path), dict, path)
+    if path.endswith(".json") and "format" in tree:  # otherwise written by hand
+        settings = settings_of_run(content, path)
+        require_trust(settings, trust, path)
+        folder = Path(path).parent
+        code = code_of_run(content, path)
+        return completed(with_kept_code(with_paths(settings, folder), code, folder, print_error))
+    require_trust(tree, trust, path)
+    return checked_settings(tree, path)
 
 
 def print_error(line: str) -> None:
@@ -333,8 +344,11 @@ def _choices(tree: Mapping[str, Any], words: Sequence[str], benchmark: Benchmark
     except argparse.ArgumentError as error:
         raise UserError(f"{error.argument_name} needs a value") from error
     chosen = {"learner": benchmark.learner, "method": "ft", "preset": "auto", "generator": "none"}
-    chosen |= {name: str(tree[name]) for name in chosen if name in tree}
-    chosen |= {name: value for name, value in vars(found).items() if value}
+    chosen |= {name: tree[name] for name in chosen if name in tree}
+    chosen |= {name: value for name, value in vars(found).items() if value is not None}
+    for name, value in chosen.items():
+        if not value:
+            raise UserError(f"{name} is empty; give a name, or leave it out")
     if chosen["preset"] == "auto":
         import jax
 
@@ -474,10 +488,15 @@ def as_flags(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
             flags.append("--" + (f"{head}." if head else "") + ("" if value else "no-") + last)
         else:
             words = [str(each) for each in (value if isinstance(value, list | tuple) else [value])]
-            if any(word.startswith("--") for word in words):  # it would be parsed as a flag
-                raise UserError(f"{flag} is {' '.join(words)}; a value cannot start with --")
+            if any(map(is_flag, words)):
+                raise UserError(f"{flag} is {shown(' '.join(words))}; a value cannot start with --")
             flags += [f"--{flag}", *words]
     return flags
+
+
+def is_flag(word: str) -> bool:
+    """Whether a value would be parsed as a flag; negative numbers are not."""
+    return word.startswith("-") and not re.match(r"-[\d.]|-inf|-nan", word)
 
 
 def known_flags(shape: Any) -> Iterator[str]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from brigade.errors import UserError
 from brigade.runs.code_files import copies
-from brigade.runs.config import Experiment, from_dict
+from brigade.runs.config import Experiment, code_of_run, from_dict, settings_of_run
 from brigade.runs.folder import RunFolder
 from brigade.runs.partner_files import name_by_hash, with_paths
 from brigade.runs.progress import Display
 from brigade.runs.run import RunResult, resume, run
+from brigade.runs.trust import code_in
 
 
 def check_settings(paths: Sequence[Path], experiments: Sequence[Experiment]) -> None:
@@ -31,24 +31,26 @@ def check_settings(paths: Sequence[Path], experiments: Sequence[Experiment]) -> 
 
 def has_code(path: Path, experiment: Experiment) -> bool:
     """Whether a run keeps the code that the experiment names now; older runs keep none."""
-    kept = json.loads(RunFolder.open(path).read_config()).get("code", {})
+    kept = code_of_run(RunFolder.open(path).read_config(), str(path / "config.json"))
     return not kept or kept == copies(experiment.as_dict())[0]
 
 
 def has_settings(config: Mapping[str, Any], experiment: Experiment) -> bool:
     """Whether a config is the experiment's; settings that older runs lack have their defaults."""
     wanted = experiment.as_dict()
-    names = ("benchmark", "learner", "method")  # compared first: parsing may execute user code
+    names = ("benchmark", "learner", "method")
     same_names = all(config.get(name) == wanted[name] for name in names)
-    return same_names and name_by_hash(from_dict(config).as_dict())[0] == name_by_hash(wanted)[0]
+    # Compared first: parsing may execute code.
+    same_code = set(code_in(config)) <= set(code_in(wanted))
+    if not same_names or not same_code:
+        return False
+    return bool(name_by_hash(from_dict(config).as_dict())[0] == name_by_hash(wanted)[0])
 
 
-def read_run_config(path: Path) -> Any:
+def read_run_config(path: Path) -> dict[str, Any]:
     """The settings of a run folder."""
-    try:
-        return with_paths(json.loads(RunFolder.open(path).read_config())["config"], path)
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise UserError(f"{path}/config.json is damaged ({error}); choose another --out") from error
+    text = RunFolder.open(path).read_config()
+    return with_paths(settings_of_run(text, str(path / "config.json")), path)
 
 
 def start_or_resume(path: Path, experiment: Experiment, quiet: bool) -> RunResult:

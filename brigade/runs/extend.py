@@ -18,6 +18,7 @@ import numpy as np
 from brigade.core import ContinualMethod
 from brigade.errors import UserError
 from brigade.metrics.record import Record
+from brigade.reading import parse_json
 from brigade.runs.assemble import Parts
 from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.folder import RunFolder, write_atomically
@@ -69,18 +70,21 @@ def check_same_tasks(before: Experiment, parts: Parts) -> None:
 
 def write_longer(folder: RunFolder, changes: Mapping[str, list[float]]) -> None:
     """Put the new lengths into config.json; baselines of the shorter run no longer fit."""
-    tree = json.loads(folder.read_config())
+    tree = parse_json(folder.read_config(), str(folder.path / "config.json"))
     tree["config"] |= {name: after for name, (_, after) in changes.items()}
     (folder.path / "baselines.npz").unlink(missing_ok=True)  # --baselines makes new ones
     write_atomically(folder.path / "config.json", json.dumps(tree, indent=2).encode())
 
 
-def fit_record(record: Record, parts: Parts) -> None:
-    """Add the tasks that the run got since, with nan where they were not evaluated."""
+def fit_record(record: Record, parts: Parts) -> bool:
+    """Add the tasks that the run got since, with nan where they were not evaluated.
+
+    Returns whether there were any.
+    """
     names = parts.sequences[0].names
     missing = len(names) - len(record.task_names)
-    if missing <= 0:
-        return
+    if missing <= 0 or record.task_names != names[: len(record.task_names)]:
+        return False
     for name, axes in record.axes.items():
         if "task" not in axes:
             continue
@@ -90,6 +94,7 @@ def fit_record(record: Record, parts: Parts) -> None:
             for values in record.columns[name]
         ]
     record.task_names = names
+    return True
 
 
 def fit_position(position: Position, config: RunConfig, method: ContinualMethod) -> Position | None:

@@ -11,16 +11,29 @@ import hashlib
 import io
 import json
 import os
+import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
 from brigade.errors import UserError
+from brigade.reading import (
+    DamagedError,
+    check_folder,
+    expect,
+    open_plain,
+    read_bytes,
+    read_json,
+    shown,
+)
+from brigade.reading import read_npz as read_arrays
+from brigade.runs.state_files import save_state
 
 FORMAT = 1  # of run folders; increased by changes that older versions would misread
 CHECKPOINTS_KEPT = 2
@@ -29,6 +42,11 @@ UNSTARTED = {
     *(".lock", "config.json", "sessions.jsonl", "log.jsonl", "returns.npz", "partners", "code"),
     *("pictures", "snapshots", "checkpoints", "tensorboard"),
 }
+MAX_CONFIG_BYTES = 4_000_000
+NUMBER = re.compile(r"[0-9]{8,18}")  # the name of a checkpoint
+DRAFT = re.compile(r"\.draft-[0-9a-f]{8,18}")  # earlier versions put the number here
+
+Found = TypeVar("Found")
 
 
 class RunFolderError(UserError):
@@ -69,13 +87,15 @@ class RunFolder:
         """Open an existing folder."""
         if not path.is_dir():
             raise RunFolderError(f"there is no run folder {path}")
+        check_folder(path)
         if not (path / "config.json").is_file():
             raise RunFolderError(f"{path} is not a run folder: it has no config.json")
         return cls(path)
 
     def lock(self) -> None:
         """Keep other processes from writing; the lock is released when this process ends."""
-        self._lock = (self.path / ".lock").open("w")
+        # Opened without emptying it: the file may be another's under a second name.
+        self._lock = os.fdopen(open_plain(self.path / ".lock", os.O_RDWR | os.O_CREAT), "r+")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -85,7 +105,11 @@ class RunFolder:
 
     def read_config(self) -> str:
         """The text of config.json."""
-        return (self.path / "config.json").read_text(encoding="utf-8")
+        path = self.path / "config.json"
+        try:
+            return read_bytes(path, MAX_CONFIG_BYTES).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise RunFolderError(f"{path} is damaged: {error}") from error
 
     # --- log and evaluations ---
 
@@ -96,12 +120,14 @@ class RunFolder:
 
     def append_log(self, rows: list[dict[str, Any]]) -> None:
         """Append rows."""
-        with self.log_path.open("a", encoding="utf-8") as log:
+        descriptor = open_plain(self.log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as log:
             log.writelines(json.dumps(row) + "\n" for row in rows)
 
     def append_line(self, name: str, line: str) -> None:
         """Append a line to a file of the folder."""
-        with (self.path / name).open("a", encoding="utf-8") as file:
+        descriptor = open_plain(self.path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def truncate_log(self, size: int) -> None:
@@ -109,9 +135,13 @@ class RunFolder:
 
         A log that lost its end in a crash is shorter than `size`; its whole lines are kept.
         """
-        with self.log_path.open("a+b") as log:
-            log.seek(0)
-            log.truncate(log.read(size).rfind(b"\n") + 1)
+        try:
+            with os.fdopen(open_plain(self.log_path), "rb") as log:
+                kept = log.read(size)
+        except FileNotFoundError:
+            kept = b""
+        # Replaced, not cut in place: the file may be another's under a second name.
+        write_atomically(self.log_path, kept[: kept.rfind(b"\n") + 1])
 
     def log_size(self) -> int:
         """Bytes logged so far."""
@@ -134,20 +164,21 @@ class RunFolder:
 
     def save_checkpoint(self, number: int, state: Any, files: Mapping[str, bytes]) -> None:
         """Write `state` with Orbax and `files` next to it, then delete old checkpoints."""
-        import orbax.checkpoint as ocp
-
         target = self.checkpoints / f"{number:08d}"
-        draft = self.checkpoints / f".draft-{number:08d}"
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        with ocp.PyTreeCheckpointer() as checkpointer:
-            checkpointer.save((draft / "state").absolute(), state)
-        for name, content in files.items():
-            (draft / name).write_bytes(content)
-        manifest = {name: digest(draft / name) for name in sorted(files_below(draft))}
-        write_atomically(draft / "manifest.json", json.dumps(manifest, indent=1).encode())
-        shutil.rmtree(target, ignore_errors=True)
-        os.replace(draft, target)
+        draft = self.checkpoints / f".draft-{secrets.token_hex(8)}"
+        self.checkpoints.mkdir(exist_ok=True)
+        draft.mkdir()  # fails if it exists
+        try:
+            save_state(draft / "state", state)
+            for name, content in files.items():
+                (draft / name).write_bytes(content)
+            manifest = {name: digest(draft / name) for name in sorted(files_below(draft))}
+            write_atomically(draft / "manifest.json", json.dumps(manifest, indent=1).encode())
+            shutil.rmtree(target, ignore_errors=True)
+            os.replace(draft, target)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
         sync(self.checkpoints)
         for old in self.checkpoint_numbers()[:-CHECKPOINTS_KEPT]:
             shutil.rmtree(self.checkpoints / f"{old:08d}", ignore_errors=True)
@@ -156,7 +187,15 @@ class RunFolder:
         """Complete checkpoints, oldest first."""
         if not self.checkpoints.is_dir():
             return []
-        return sorted(int(p.name) for p in self.checkpoints.iterdir() if p.name.isdigit())
+        return sorted(int(p.name) for p in self.checkpoints.iterdir() if NUMBER.fullmatch(p.name))
+
+    def remove_drafts(self) -> None:
+        """Delete the unfinished checkpoints of a process that was killed; links are left alone."""
+        if not self.checkpoints.is_dir():
+            return
+        for path in self.checkpoints.iterdir():
+            if DRAFT.fullmatch(path.name) and stat.S_ISDIR(path.lstat().st_mode):
+                shutil.rmtree(path, ignore_errors=True)
 
     def valid_checkpoints(self, warn: Callable[[str], None]) -> Iterator[Path]:
         """Checkpoints whose files match their hashes, newest first; others cause a warning."""
@@ -166,7 +205,29 @@ class RunFolder:
             if problem is None:
                 yield path
             else:
-                warn(f"checkpoint {path.name} is damaged ({problem}); trying the one before it")
+                warn(damage_warning(path, problem))
+
+    def newest(
+        self, read: Callable[[Path], Found | None], warn: Callable[[str], None]
+    ) -> Found | None:
+        """What `read` makes of the newest checkpoint that it can read; None if there is none.
+
+        Where it returns None, the one before is tried.
+        """
+        for path in self.valid_checkpoints(warn):
+            try:
+                found = read(path)
+            except DamagedError as error:
+                warn(damage_warning(path, str(error)))
+            else:
+                if found is not None:
+                    return found
+        return None
+
+
+def damage_warning(checkpoint: Path, problem: str) -> str:
+    """What is wrong with a checkpoint, and what happens now."""
+    return f"checkpoint {checkpoint.name} is damaged ({problem}); trying the one before it"
 
 
 def check_new(path: Path, config: str | None = None) -> None:
@@ -180,7 +241,7 @@ def check_new(path: Path, config: str | None = None) -> None:
         hint = f"continue it with 'brigade resume {path}', or " if is_run else ""
         raise RunFolderError(f"{exists}; {hint}choose another --out")
     written = path / "config.json"
-    if config is not None and written.exists() and written.read_bytes() != config.encode():
+    if config is not None and written.exists() and read_bytes(written) != config.encode():
         raise RunFolderError(f"{exists} with other settings or code; choose another --out")
 
 
@@ -188,28 +249,21 @@ def is_unstarted(path: Path) -> bool:
     """Whether a folder is a run that stopped before its first checkpoint."""
     if not path.is_dir() or not (path / ".lock").exists() or RunFolder(path).checkpoint_numbers():
         return False
+    check_folder(path)
     return all(each.name in UNSTARTED or each.name.endswith(".draft") for each in path.iterdir())
-
-
-def restore_state(path: Path) -> Any:
-    """Read the state of a checkpoint as dictionaries and lists of arrays."""
-    import orbax.checkpoint as ocp
-
-    with ocp.PyTreeCheckpointer() as checkpointer:
-        return checkpointer.restore((path / "state").absolute())
 
 
 def find_damage(checkpoint: Path) -> str | None:
     """Describe the first file that is missing or has changed; None if there is none."""
     try:
-        manifest = json.loads((checkpoint / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
+        manifest = expect(read_json(checkpoint / "manifest.json"), dict, "its manifest")
+    except (OSError, DamagedError):
         return "its manifest is missing or unreadable"
+    there = set(files_below(checkpoint))  # a name in the manifest may point anywhere
     for name, wanted in manifest.items():
-        file = checkpoint / name
-        if not file.is_file():
-            return f"{name} is missing"
-        if digest(file) != wanted:
+        if name not in there:
+            return f"{shown(name)} is missing"
+        if digest(checkpoint / name) != wanted:
             return f"{name} has changed"
     return None
 
@@ -221,7 +275,8 @@ def files_below(folder: Path) -> list[str]:
 
 def digest(path: Path) -> str:
     """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with os.fdopen(open_plain(path, follow=True), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -263,9 +318,8 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an .npz file; pickles are rejected."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        return read_arrays(path)
     except FileNotFoundError:
         raise RunFolderError(f"{path} is missing; the run has no evaluation yet") from None
-    except Exception as error:  # errors of zip files, headers and pickles have no common type
-        raise RunFolderError(f"{path} is damaged: {error}") from error
+    except DamagedError as error:
+        raise RunFolderError(str(error)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -18,9 +17,15 @@ from brigade.errors import UserError
 from brigade.metrics.record import Record
 from brigade.partners.files import SUFFIX
 from brigade.runs.assemble import Parts, assemble
-from brigade.runs.checkpoints import has_deleted_arrays, last_position, read_policies
-from brigade.runs.code_files import code_in, copies
-from brigade.runs.config import Experiment, from_dict, from_json
+from brigade.runs.checkpoints import (
+    has_deleted_arrays,
+    last_position,
+    read_meta,
+    read_policies,
+    read_record,
+)
+from brigade.runs.code_files import copies
+from brigade.runs.config import Experiment, from_dict, from_json, settings_of_run
 from brigade.runs.export import policies_of
 from brigade.runs.extend import (
     LENGTHS,
@@ -30,12 +35,13 @@ from brigade.runs.extend import (
     longer,
     write_longer,
 )
-from brigade.runs.folder import RunFolder, RunFolderError, read_npz
+from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.interrupt import until_ctrl_c
 from brigade.runs.loaded import LoadedRun, as_loaded
 from brigade.runs.partner_files import name_by_hash, with_paths
 from brigade.runs.sessions import add_session
 from brigade.runs.snapshots import save_snapshot, snapshot_numbers
+from brigade.runs.trust import require_trust
 from brigade.runs.writer import RunWriter
 from brigade.train import Position, Progress
 
@@ -133,6 +139,7 @@ def resume(
     experiment = longer(experiment, dict(zip(LENGTHS, lengths, strict=True)))
     changes = changed_lengths(before.config, experiment.config)
     folder.lock()
+    folder.remove_drafts()
     parts = assemble(experiment)
     if changes:
         check_same_tasks(before, parts)
@@ -159,15 +166,18 @@ def load(
     folder = RunFolder.open(Path(path))
     experiment = read_experiment(folder, trust, warn)
     parts = assemble(experiment)
-    for checkpoint in folder.valid_checkpoints(warn):
-        record = Record.from_arrays(read_npz(checkpoint / "record.npz"))  # up to this checkpoint
-        more_tasks = len(record.task_names) < experiment.config.tasks
+
+    def read(checkpoint: Path) -> LoadedRun:
+        record = Record.from_arrays(read_record(checkpoint))  # up to this checkpoint
+        more_tasks = fit_record(record, parts)
         params, method_state, aux = read_policies(checkpoint, parts, more_tasks)
-        fit_record(record, parts)
         returns = record.arrays()
-        meta = json.loads((checkpoint / "meta.json").read_text(encoding="utf-8"))
-        task = meta["task"] % len(parts.sequences[0])
+        task = read_meta(checkpoint).task % len(parts.sequences[0])
         return LoadedRun(folder.path, experiment, returns, parts, params, method_state, task, aux)
+
+    found = folder.newest(read, warn)
+    if found is not None:
+        return found
     raise RunFolderError(
         f"{path} has no valid checkpoint to load policies from; continue it with 'brigade resume'"
     )
@@ -184,14 +194,8 @@ def read_experiment(
 ) -> Experiment:
     """The experiment of a run folder. Python files its config names need `trust`."""
     text = folder.read_config()
-    try:
-        files = code_in(json.loads(text).get("config", {}))
-    except (json.JSONDecodeError, AttributeError) as error:
-        raise RunFolderError(f"{folder.path}/config.json is damaged: {error}") from error
-    if files and not trust:
-        raise UserError(
-            f"{folder.path} executes code from {files[0]}; add --trust if you trust that file"
-        )
+    config = settings_of_run(text, str(folder.path / "config.json"))
+    require_trust(config, trust, str(folder.path))
     return from_json(text, folder.path, say)
 
 

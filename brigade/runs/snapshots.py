@@ -29,7 +29,8 @@ def snapshot_numbers(config: RunConfig) -> set[int]:
         return set()
     per_task = -(-config.updates_per_task // config.eval_every)
     last = per_task * config.total_tasks
-    return {round(float(x)) for x in np.linspace(0, last, config.snapshots)}
+    number = min(config.snapshots, last + 1)  # more would save the same evaluations again
+    return {round(float(x)) for x in np.linspace(0, last, number)}
 
 
 def save_snapshot(policies: Policies, run: Path, steps: int) -> None:

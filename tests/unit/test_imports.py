@@ -11,12 +11,14 @@ import brigade
 
 ROOT = Path(brigade.__file__).parent
 
-BASE = {"core", "registry", "errors"}
+BASE = {"core", "registry", "errors", "machine", "reading"}
 TRAINED = BASE | {"envs", "nets", "learners", "methods", "partners", "train", "metrics"}
 
 # What each part may import beside itself.
 MAY_IMPORT = {
     "errors": set(),
+    "machine": set(),
+    "reading": {"errors", "machine"},
     "registry": {"errors"},
     "core": {"errors"},
     "metrics": set(),

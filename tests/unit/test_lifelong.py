@@ -495,9 +495,7 @@ def test_the_recorded_life_comes_out_of_its_games_again():
         for when in ("before", "after"):
             rows = csv.DictReader((folder / f"{when}.csv").read_text().splitlines())
             pairs = [({row["seat_0"], row["other_seats"]}, float(row["score"])) for row in rows]
-            with_learner = [
-                (pair - {"learner"} or pair, s) for pair, s in pairs if "learner" in pair
-            ]
+            own = [(pair - {"learner"} or pair, s) for pair, s in pairs if "learner" in pair]
             means.append(np.mean([score for other, score in own if other <= others]))
         assert f"| {name} | {means[0]:.2f} | {means[1]:.2f} |" in page
 
@@ -510,8 +508,8 @@ def test_the_recorded_table_2_is_in_the_document():
         published = "-" if row["published"] is None else f"{row['published']:.2f}"
         cells.setdefault(row["run"], []).extend([f"{row['mean']:.2f}", published])
     assert len(cells) == 7
-    for run, numbers in cells.items():
-        assert f"| {run} | {' | '.join(numbers)} |" in page
+    for agent, numbers in cells.items():
+        assert f"| {agent} | {' | '.join(numbers)} |" in page
 
 
 def test_every_run_of_table_1_has_the_papers_penalty():

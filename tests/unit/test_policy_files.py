@@ -149,14 +149,14 @@ def changed(path, change=None, arrays=None):
         ({}, {"actor_head/bias": np.full((2, 18), np.nan, np.float32)}, "not finite"),
         ({"format": 9}, {}, "has format 9; this Brigade reads 1"),
         ({"policy": "path/to/file.py:Evil"}, {}, "unknown policy 'path/to/file.py:Evil'"),
-        ({"settings": {}}, {}, "is damaged: network"),
+        ({"settings": {}}, {}, "is damaged: .*'network' is missing"),
         ({"settings": {"network": {"hidden": [0]}, "obs_shape": [1], "task": 0}}, {}, "is damaged"),
         ({"members": []}, {}, "is damaged"),
         ({"members": [{"name": "a"}, {"name": "a"}]}, {}, "need unique, printable names"),
         ({"game": None}, {}, "is damaged"),
         ({}, {"actor_head/bias": np.full((2, 18), 1e300)}, "not finite"),
         ({"members": [{"name": "a"}, {"name": "\x1b[2J"}]}, {}, "need unique, printable names"),
-        ({"origin": {"env": "x"}}, {}, "is damaged: origin.env"),
+        ({"origin": {"env": "x"}}, {}, "is damaged: env of its origin is 'x'"),
     ],
 )
 def test_damaged_files_are_refused_in_one_line(change, arrays, message, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -102,20 +103,21 @@ def save_gif(path: str | os.PathLike[str], frames: Iterable[np.ndarray], fps: in
     ]
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.draft")
     try:
-        first.save(
-            draft,
-            format="GIF",
-            save_all=True,
-            append_images=rest,
-            duration=[round(100 / fps) * 10] * len(rest) + [LAST_FRAME_MS],  # in units of 10 ms
-            loop=0,
-            disposal=1,
-            palette=colours.ljust(3 * 256, b"\0"),  # once for all frames
-            transparency=UNCHANGED,
-            optimize=True,  # unchanged pixels become `transparency`
-        )
+        with draft.open("xb") as file:
+            first.save(
+                file,
+                format="GIF",
+                save_all=True,
+                append_images=rest,
+                duration=[round(100 / fps) * 10] * len(rest) + [LAST_FRAME_MS],  # units of 10 ms
+                loop=0,
+                disposal=1,
+                palette=colours.ljust(3 * 256, b"\0"),  # once for all frames
+                transparency=UNCHANGED,
+                optimize=True,  # unchanged pixels become `transparency`
+            )
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""Whether the arrays of a record are what metrics expect, so that none fails later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from brigade.metrics.record import (
+    EVENT_AXES,
+    FEW_SHOT_ARRAYS,
+    HELD_OUT_ARRAYS,
+    HELD_OUT_AXES,
+    SCORE_AXES,
+    axes_name,
+    with_all_axes,
+)
+
+Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+NEEDED = ("score", "returns", "steps", "task_ends", "task_names", "seeds")
+MANY = 1_000_000  # repetitions of a sequence
+NAMES = ("task_names", "partner_names", "seat_names", "event_names", "held_out_names")
+
+
+def checked_arrays(arrays: Arrays) -> tuple[dict[str, npt.NDArray[Any]], str]:
+    """The arrays with all current axes, and what is wrong with them; empty if nothing is."""
+    problem = find_problem(arrays)
+    if problem:
+        return dict(arrays), problem
+    whole = with_all_axes(arrays)
+    return whole, find_axes_problem(whole)
+
+
+def find_problem(arrays: Arrays) -> str:
+    """What is wrong with the arrays, so that no metric fails later; empty if nothing is."""
+    missing = [name for name in NEEDED if name not in arrays]
+    if missing:
+        return f"the arrays {', '.join(missing)} are missing"
+    for name in set(NEEDED) - {"task_names"} | {"baseline_steps", "baseline_score"} & set(arrays):
+        if arrays[name].dtype.kind not in ("iu" if name == "seeds" else "fiu"):
+            return f"{name} must contain numbers"
+    repetitions = arrays.get("repetitions", np.array(1))
+    if repetitions.shape or repetitions.dtype.kind not in "iu" or not 1 <= repetitions <= MANY:
+        return f"repetitions must be a number from 1 to {MANY}"
+    for name in NAMES:
+        if name in arrays and (arrays[name].dtype.kind != "U" or arrays[name].ndim != 1):
+            return f"{name} must be a list of text"
+    counts = [arrays[name].shape for name in ("steps", "task_ends", "seeds", "task_names")]
+    if any(len(shape) != 1 for shape in counts) or counts[3] != counts[1]:
+        return "steps, task_ends, task_names and seeds must be 1-D, with one name per task"
+    shape = arrays["score"].shape
+    if arrays["returns"].shape != shape:
+        return f"returns must have the shape of score {shape}, got {arrays['returns'].shape}"
+    if 0 in shape:
+        return "it has no evaluation yet" if shape[:1] == (0,) else f"score is empty: shape {shape}"
+    if len(shape) < 5:
+        return f"score must be [eval, task, partner, seat, seed, episode], got shape {shape}"
+    increase = _increases(arrays["steps"], 0) and _increases(arrays["task_ends"], 1)
+    return "" if increase else "steps and task_ends must be strictly increasing"
+
+
+def find_axes_problem(arrays: Arrays) -> str:
+    """What is wrong with the axes: their names and lengths must match; empty if nothing is."""
+    counts = {
+        "eval": arrays["steps"].shape,
+        "task": arrays["task_ends"].shape,
+        "seed": arrays["seeds"].shape,
+        "partner": arrays["partner_names"].shape,
+        "seat": arrays["seat_names"].shape,
+        "kind": arrays["event_names"].shape if "event_names" in arrays else None,
+        "held_out": arrays["held_out_names"].shape if "held_out_names" in arrays else None,
+    }
+    wanted: dict[str, tuple[str, ...]]
+    wanted = dict.fromkeys(("score", *FEW_SHOT_ARRAYS), ("eval", *SCORE_AXES))
+    wanted |= dict.fromkeys(HELD_OUT_ARRAYS, ("eval", *HELD_OUT_AXES))
+    wanted["events"] = ("eval", *EVENT_AXES)
+    for name, needed in wanted.items():
+        if name not in arrays:
+            continue
+        if arrays[name].dtype.kind not in "fiu":
+            return f"{name} must contain numbers"
+        axes, shape = arrays.get(axes_name(name), np.array([])).tolist(), arrays[name].shape
+        if not set(needed) <= set(axes) or len(axes) != len(shape):
+            return f"{name} must be [{', '.join(needed)}], got shape {shape}"
+        for axis, length in zip(axes, shape, strict=True):
+            if counts.get(axis, (length,)) != (length,):
+                return (
+                    f"axis {axis} of {name} has length {length}, which does not match other arrays"
+                )
+    horizon = arrays.get("horizon")
+    if "events" in arrays and (
+        arrays["events"].dtype.kind != "f"
+        or horizon is None
+        or horizon.shape != ()
+        or horizon.dtype.kind not in "iu"
+        or horizon < 1
+    ):
+        return "events must be numbers, with one name per kind and a horizon"
+    return ""
+
+
+def _increases(values: npt.NDArray[Any], least: int) -> bool:
+    return bool(np.isfinite(values).all() and values[0] >= least and (np.diff(values) > 0).all())
