@@ -70,8 +70,12 @@ class RunFolder:
                 f"cannot create {path}: {error.strerror}; choose another --out"
             ) from error
         folder = cls(path)
-        folder.lock()
-        write_atomically(path / "config.json", config.encode())
+        try:
+            folder.lock()
+            write_atomically(path / "config.json", config.encode())
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)  # the same command can be given again
+            raise
         return folder
 
     @classmethod
