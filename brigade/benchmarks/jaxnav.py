@@ -7,7 +7,7 @@ from typing import Literal
 
 from brigade.benchmarks.meal import PAPER
 from brigade.core import Benchmark, TaskSequence
-from brigade.core.checks import at_least, within
+from brigade.core.checks import within
 from brigade.envs.jaxnav import JaxNav, MapSpec
 from brigade.envs.jaxnav import sequence as random_maps
 
@@ -21,6 +21,7 @@ LAPTOP = {
     "ppo": {"epochs": 4, "minibatches": 8},
     "network": {"hidden": [64, 64]},
 }
+MAX_SITUATIONS = 10_000  # of a map; they are drawn one by one
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class MapSettings:
 
     def __post_init__(self) -> None:
         within("fill", self.fill, 0, 1)
-        at_least("situations", self.situations, 1)
+        within("situations", self.situations, 1, MAX_SITUATIONS)
         self.env()
 
     def env(self) -> JaxNav:

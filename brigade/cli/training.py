@@ -333,7 +333,7 @@ def resumable(path: Path, baselines: bool) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         hint = ""
-        if path.exists():
+        if (path / "config.json").exists():
             hint = f"; once that is fixed, continue with: {resume_command(path, baselines)}"
         raise OSError(error.errno, f"{reason}{hint}") from error
     except RuntimeError as error:
@@ -349,22 +349,53 @@ def resumable(path: Path, baselines: bool) -> Iterator[None]:
 
 def resume_command(path: Path, baselines: bool) -> str:
     """The command that continues a run."""
-    config = path / "config.json"
-    trusted = config.exists() and ".py:" in config.read_text(encoding="utf-8")  # it ran before
+    trusted = names_code(path)  # it ran before
     flags = (" --baselines" if baselines else "") + (" --trust" if trusted else "")
     return f"brigade resume {shlex.quote(str(path))}{flags}"
 
 
-def finish(result: Any, quiet: bool) -> int:
-    """Print the report of a finished run, and save the policies of a population."""
-    if not quiet:
-        print_report([result.path], None)
-    if result.experiment.generator is not None:
-        from brigade.commands.export import export
+def names_code(path: Path) -> bool:
+    """Whether the config of a run names Python files."""
+    config = path / "config.json"
+    return config.exists() and ".py:" in config.read_text(encoding="utf-8")
 
-        path = result.path / POPULATION_FILE
-        if not path.exists():  # --trust: the same code has just been run
-            stages = result.experiment.generator.stages
-            export(result.path, path, None, helpers=False, trust=True, stages=stages)
-        print(f"policies: {path}")
+
+def finish(result: Any, quiet: bool) -> int:
+    """Save the policies of a population, and print the report of a finished run."""
+    population = None
+    if result.experiment.generator is not None:
+        population = save_population(result)
+    if not quiet:
+        with explained(f"see the complete run with: brigade report {result.path}"):
+            print_report([result.path], None)
+    if population is not None:
+        print(f"policies: {population}")
     return 0
+
+
+def save_population(result: Any) -> Path:
+    """Export the policies of a population into its run folder."""
+    from brigade.commands.export import export
+
+    path: Path = result.path / POPULATION_FILE
+    stages = result.experiment.generator.stages
+    words = ["brigade export", str(result.path), "--out", str(path)]
+    words += [] if tuple(stages) == ("final",) else ["--stages", *stages]
+    words += ["--trust"] if names_code(result.path) else []
+    if not path.exists():  # --trust: the same code has just been run
+        with explained(f"get the policies of the complete run with: {' '.join(words)}"):
+            export(result.path, path, None, helpers=False, trust=True, stages=stages)
+    return path
+
+
+@contextlib.contextmanager
+def explained(after: str) -> Iterator[None]:
+    """Add what to do to an error of the disk after training: nothing has to be trained again."""
+    try:
+        yield
+    except (OSError, UserError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        reason = cause.strerror or str(cause)
+        raise MachineError(f"{reason}; once that is fixed, {after}") from error

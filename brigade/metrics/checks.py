@@ -13,6 +13,7 @@ from brigade.metrics.record import (
     FEW_SHOT_ARRAYS,
     HELD_OUT_ARRAYS,
     HELD_OUT_AXES,
+    RECORDED,
     SCORE_AXES,
     axes_name,
     with_all_axes,
@@ -44,7 +45,7 @@ def find_problem(arrays: Arrays) -> str:
     repetitions = arrays.get("repetitions", np.array(1))
     if repetitions.shape or repetitions.dtype.kind not in "iu" or not 1 <= repetitions <= MANY:
         return f"repetitions must be a number from 1 to {MANY}"
-    for name in NAMES:
+    for name in (*NAMES, *map(axes_name, RECORDED)):
         if name in arrays and (arrays[name].dtype.kind != "U" or arrays[name].ndim != 1):
             return f"{name} must be a list of text"
     counts = [arrays[name].shape for name in ("steps", "task_ends", "seeds", "task_names")]

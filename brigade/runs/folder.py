@@ -67,6 +67,7 @@ class RunFolder:
         One that crashed before its first checkpoint is taken up, if its config is the same.
         """
         check_new(path, config)
+        is_new = not path.exists()
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -74,12 +75,17 @@ class RunFolder:
                 f"cannot create {path}: {error.strerror}; choose another --out"
             ) from error
         folder = cls(path)
-        folder.lock()
-        folder.truncate_log(0)
-        for name, content in (files or {}).items():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path / name, content)
-        write_atomically(path / "config.json", config.encode())  # last: the folder is complete
+        try:
+            folder.lock()
+            folder.truncate_log(0)
+            for name, content in (files or {}).items():
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path / name, content)
+            write_atomically(path / "config.json", config.encode())  # last: all is there
+        except BaseException:
+            if is_new:
+                shutil.rmtree(path, ignore_errors=True)
+            raise
         return folder
 
     @classmethod

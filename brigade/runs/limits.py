@@ -6,6 +6,7 @@ Each estimate is a lower bound: a run that is refused could not have worked.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from brigade.core import Environment
@@ -16,6 +17,7 @@ from brigade.runs.config import Experiment, RunConfig
 SCORE_BYTES = 8  # a score and a return in float32
 PARAMETER_BYTES = 12  # the parameter and two moments of the optimiser in float32
 INDEX_BYTES = 4
+MAX_INTEGER = 2**31 - 1
 OBSERVATION_PER_TASK = 16  # a task has at least one byte for so many bytes of its observations
 FEWER_TASKS = "--tasks or --eval-episodes"
 FEWER_EVALUATIONS = "--seeds or --tasks, or raise --eval-every"
@@ -26,6 +28,7 @@ def check_memory(experiment: Experiment, env: Environment) -> None:
 
     Seeds may be trained one after another, so rollouts and evaluations count for one of them.
     """
+    check_integers(experiment.as_dict())
     config, seeds = experiment.config, experiment.config.seeds
     view = math.prod(env.obs_shape)  # bytes of an observation, at least
     seats = view * env.num_agents
@@ -44,6 +47,15 @@ def check_memory(experiment: Experiment, env: Environment) -> None:
         ("the networks", seeds * network * PARAMETER_BYTES, "--seeds or --network.hidden"),
     ):
         require_memory(needed, what, less)
+
+
+def check_integers(tree: Mapping[str, Any]) -> None:
+    """Refuse integers in the groups of settings that JAX cannot hold: it counts in 32 bits."""
+    for name, group in tree.items():
+        for setting, value in group.items() if isinstance(group, Mapping) else ():
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, int) and abs(number) > MAX_INTEGER:
+                    raise UserError(f"{name}.{setting} is {number}; it must be below 2,147,483,648")
 
 
 def require_memory(needed: int, what: str, less: str) -> None:

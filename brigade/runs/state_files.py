@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import io
 import logging
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,10 +85,17 @@ def disk_error(text: str) -> int:
 @contextlib.contextmanager
 def quiet() -> Iterator[io.StringIO]:
     """Keep what Orbax and its threads print."""
-    said, log = io.StringIO(), logging.getLogger("absl")
-    disabled, log.disabled = log.disabled, True
-    try:
-        with contextlib.redirect_stderr(said):
+    said, logs = io.StringIO(), [logging.getLogger(name) for name in ("absl", "asyncio")]
+    disabled = [log.disabled for log in logs]
+    with contextlib.redirect_stderr(said), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for log in logs:
+            log.disabled = True
+        try:
             yield said
-    finally:
-        log.disabled = disabled
+        except Exception:
+            gc.collect()  # tasks that failed with it complain when they are deleted
+            raise
+        finally:
+            for log, before in zip(logs, disabled, strict=True):
+                log.disabled = before

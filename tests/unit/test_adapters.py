@@ -570,3 +570,30 @@ def test_importing_the_folder_imports_no_adapter():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("task", [7, -1, 0.5, "1", None])
+def test_a_reset_that_is_refused_leaves_the_episode_as_it_was(task):
+    """The same moves give the same as in a twin that was never asked for that task."""
+    for make in (
+        lambda: ParallelEnv(Echo(), echo_tasks()),
+        lambda: SeatEnv(Echo(), echo_tasks(), partners=Counting()),
+    ):
+        envs = make(), make()
+        for env in envs:
+            env.reset(seed=1, options={"task": 1})
+        with pytest.raises((IndexError, TypeError)):
+            envs[0].reset(seed=2, options={"task": task})
+        moves = 2 if isinstance(envs[0], SeatEnv) else dict.fromkeys(envs[0].possible_agents, 2)
+        for steps in [[env.step(moves) for env in envs], [env.reset() for env in envs]]:
+            jax.tree.map(np.testing.assert_array_equal, *steps)
+
+
+def test_a_seed_that_is_refused_does_not_change_the_task():
+    env, twin = ParallelEnv(Echo(), echo_tasks()), ParallelEnv(Echo(), echo_tasks())
+    for each in (env, twin):
+        each.reset(seed=1)
+    with pytest.raises(TypeError):
+        env.reset(seed="x", options={"task": 1})
+    moves = dict.fromkeys(env.possible_agents, 2)
+    jax.tree.map(np.testing.assert_array_equal, env.step(moves), twin.step(moves))

@@ -1,15 +1,29 @@
 """A run folder, a policy file and a config are a stranger's: whatever is in them, the answer is one
 line and status 2. Nothing is executed, nothing outside the folder is written."""
 
+import hashlib
+import io
 import json
 import os
+import resource
 import shutil
 import socket
+import zipfile
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import tensorstore
 
 from brigade.cli import main
-from brigade.runs.run import run
+from brigade.cli.training import finish
+from brigade.commands.crossplay import find_benchmark
+from brigade.errors import UserError
+from brigade.partners.files import Policies, load_policies
+from brigade.runs import config
+from brigade.runs import folder as folders
+from brigade.runs.folder import RunFolder, npz_bytes
+from brigade.runs.run import resume, run
 
 TINY = {
     "benchmark": "meal/level-1",
@@ -122,13 +136,13 @@ def test_code_in_a_config_is_not_executed(place, capsys, change):
     assert not (place.folder / "new").exists()
 
 
-def test_code_named_where_a_name_becomes_text_is_not_executed(place, capsys):
-    """The name of a file can be anything, such as how Python prints a dictionary."""
-    trap = place.folder / "{'x.py"
-    trap.write_text(place.evil.read_text())
-    config_with(place, {"method": {"x.py": "1"}})
-    for words in ("resume {} --quiet", "run --config {}/config.json --out new"):
-        assert "method is an object of 1; it must be a name" in refused(place, capsys, words)
+@pytest.mark.parametrize("name", ["method", "benchmark", "learner", "generator", "preset"])
+def test_a_name_is_text(place, capsys, name):
+    """Whatever else it is could become the name of code when it is made text."""
+    for value in (["ft"], {"ft": 1}, 3, None, True):
+        config_with(place, {name: value})
+        for words in ("resume {} --quiet", "run --config {}/config.json --out new"):
+            assert "it must be a name" in refused(place, capsys, words)
 
 
 @pytest.mark.parametrize("name", ["their.toml", "their.json"])
@@ -149,10 +163,6 @@ def test_code_of_a_config_file_needs_trust_and_code_of_a_flag_does_not(place, ca
 
 
 def test_a_policy_file_names_neither_code_nor_other_files(place, capsys, monkeypatch):
-    from brigade.commands.crossplay import find_benchmark
-    from brigade.partners.files import Policies, load_policies
-    from brigade.runs import config
-
     made = load_policies(place.run / "file.safetensors")
     seen = []
     monkeypatch.setattr(
@@ -213,7 +223,8 @@ def test_a_folder_with_anything_but_plain_files_is_refused(place, capsys, make):
             path.rename(kept)
         make(path, place)
         for words in READERS:
-            assert "it must be a plain file" in refused(place, capsys, words)
+            line = refused(place, capsys, words)
+            assert "it must be a plain file" in line or "--out must be a folder" in line
         path.unlink()
         if kept.exists():
             kept.rename(path)
@@ -253,3 +264,279 @@ def test_what_a_killed_process_left_is_cleaned_up_on_resume(place):
     assert main(["resume", str(place.run), "--quiet"]) == 0
     left = {path.name for path in (place.run / "checkpoints").iterdir() if not path.name.isdigit()}
     assert left == {"notes"}
+
+
+# --- damage ---
+
+
+def forge(checkpoint, name, content):
+    """Change a file of a checkpoint and its hash in the manifest."""
+    (checkpoint / name).write_bytes(content)
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    manifest[name] = hashlib.sha256(content).hexdigest()
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+
+
+DEEP = b"[" * 100_000
+MANIFESTS = [b"", b"\xff\xfe", b"[]", b"3", b"null", DEEP, b'{"a": ' * 900 + b"1" + b"}" * 900]
+MANIFESTS += [
+    b'{"../../config.json": "0"}',
+    b'{"/etc/passwd": "0"}',
+    b'{"meta.json": ' + b"9" * 5000 + b"}",
+]
+MANIFESTS += [
+    b'{"meta.json": ' + b"9" * 5000 + b"}",
+    b'{"meta.json": 1e999}',
+    b'{"meta.json": {}}',
+    b'{"\\u0000": ""}',
+]
+
+
+def newest(place):
+    return sorted((place.run / "checkpoints").iterdir())[-1]
+
+
+@pytest.mark.parametrize("content", MANIFESTS, ids=range(len(MANIFESTS)))
+def test_a_damaged_manifest_falls_back_to_the_checkpoint_before(place, finished, content):
+    (newest(place) / "manifest.json").write_bytes(content)
+    lines = []
+    resume(place.run, warn=lines.append)
+    assert len(lines) == 1
+    assert "trying the one before it" in lines[0]
+    assert (place.run / "returns.npz").read_bytes() == (finished / "returns.npz").read_bytes()
+
+
+META = {"task": 0, "update": 2, "log_size": 0, "seconds": 1.0}
+METAS = [b"", b"[]", DEEP, b"{}"]
+METAS += [
+    json.dumps(META | change).encode()
+    for change in (
+        {"task": -1},
+        {"task": 10**6},
+        {"task": "0"},
+        {"update": 1.5},
+        {"log_size": True},
+        {"seconds": 1e300},
+        {"seconds": None},
+    )
+]
+
+
+@pytest.mark.parametrize("content", METAS, ids=range(len(METAS)))
+def test_a_forged_meta_falls_back(place, content):
+    forge(newest(place), "meta.json", content)
+    lines = []
+    resume(place.run, warn=lines.append)
+    assert len(lines) == 1
+    assert "meta.json" in lines[0]
+
+
+def bomb(shape):
+    """An array whose header promises more than there is."""
+    header, content = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": shape}
+    )
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("score.npy", header.getvalue())
+    return content.getvalue()
+
+
+RECORDS = {
+    "empty": lambda arrays: b"",
+    "bomb": lambda arrays: bomb((10**6, 10**6)),
+    "hollow": lambda arrays: bomb((0, 10**15)),
+    "pickle": lambda arrays: npz_bytes(arrays | {"score": np.array([{}], dtype=object)}),
+    "no score": lambda arrays: npz_bytes({k: v for k, v in arrays.items() if k != "score"}),
+    "text": lambda arrays: npz_bytes(arrays | {"score": np.array("many")}),
+    "seeds": lambda arrays: npz_bytes(arrays | {"seeds": np.arange(3)}),
+    "episodes": lambda arrays: npz_bytes(
+        arrays | {name: np.repeat(arrays[name], 2, -1) for name in ("score", "returns")}
+    ),
+    "repetitions": lambda arrays: npz_bytes(arrays | {"repetitions": np.array(0)}),
+}
+
+
+@pytest.mark.parametrize("how", RECORDS)
+def test_a_forged_record_falls_back(place, how):
+    checkpoint = newest(place)
+    with np.load(checkpoint / "record.npz") as file:
+        forge(checkpoint, "record.npz", RECORDS[how](dict(file)))
+    lines = []
+    resume(place.run, warn=lines.append)
+    assert len(lines) == 1
+    assert "record.npz" in lines[0]
+
+
+def test_a_forged_state_that_no_memory_holds_falls_back(place):
+    """Arrays on disk may leave parts out, so a small file can promise any size."""
+    checkpoint = newest(place)
+    state = checkpoint / "state"
+    store = {"driver": "ocdbt", "base": f"file://{state}/", "path": "key/"}
+    spec = {"driver": "zarr", "kvstore": store, "metadata": {"shape": [10**7, 10**7]}}
+    spec["metadata"] |= {"chunks": [1, 1], "dtype": "<f4"}
+    tensorstore.open(spec, create=True, delete_existing=True).result()
+    manifest = {name: folders.digest(checkpoint / name) for name in folders.files_below(checkpoint)}
+    del manifest["manifest.json"]
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+    lines = []
+    resume(place.run, warn=lines.append)
+    assert len(lines) == 1
+    assert "its arrays would fill 400 TB" in lines[0]
+
+
+CONFIGS = [
+    b"",
+    b"\xff",
+    DEEP,
+    b'{"format": 1, "format": 1, "config": {}}',
+    b'{"format": true, "config": {}}',
+    b'{"format": 1, "config": []}',
+    b'{"format": 1, "config": {"benchmark": "meal/level-1", "network": 3}}',
+    b'{"format": 1, "config": {"benchmark": "meal/level-1", "ppo": [1]}}',
+    b'{"format": 1, "config": {"benchmark": "meal/level-1", "seeds": 1' + b"0" * 5000 + b"}}",
+    b'{"format": 1, "config": {"benchmark": "meal/level-1", "tasks": 1000000000000}}',
+    b'{"format": 1, "config": {"benchmark": "meal/level-1", "partners": ["-h"]}}',
+    b'{"format": 1, "config": {"benchmark": "meal/level-1", "partners": ["a\\u0000b"]}}',
+    b'{"format": 2, "brigade": "\\u001b[2J", "config": {}}',
+]
+
+
+@pytest.mark.parametrize("content", CONFIGS, ids=range(len(CONFIGS)))
+def test_a_damaged_config_is_one_line(place, capsys, content):
+    (place.run / "config.json").write_bytes(content)
+    before = {path: path.stat().st_mtime_ns for path in place.run.rglob("*")}
+    for words in (*READERS, "run --config {}/config.json --out new"):
+        if not words.startswith("report") or content in CONFIGS[:6]:  # it reads no settings
+            assert "\x1b" not in refused(place, capsys, words)
+    (place.folder / "x.toml").write_bytes(content)
+    refused(place, capsys, "run --config x.toml --out new")
+    after = {path: path.stat().st_mtime_ns for path in place.run.rglob("*")}
+    assert {path.name for path in after.keys() ^ before.keys()} <= {".lock"}
+    assert all(after[path] == before[path] for path in before if path.is_file())
+
+
+TOMLS = [b"a = " + b"[" * 5000, b"a" + b".a" * 5000 + b" = 1", b"seeds = " + b"9" * 5000]
+TOMLS += [b"seeds = 2020-01-01", b'[method]\na = "ft"', b"\xff", b"'--partners' = 'x'", b"a = nan"]
+
+
+@pytest.mark.parametrize("content", TOMLS, ids=range(len(TOMLS)))
+def test_a_damaged_toml_is_one_line(place, capsys, content):
+    (place.folder / "x.toml").write_bytes(content)
+    refused(place, capsys, "run meal/level-1 --config x.toml --out new")
+    assert not (place.folder / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run meal/level-1 --tasks 1000000000000",
+        "run meal/level-1 --seeds 1000000",
+        "run meal/level-1 --num-envs 1000000000000",
+        "run meal/level-1 --eval-episodes 1000000000000",
+        "run meal/level-1 --network.hidden 1000000 1000000",
+        "run meal/level-1 --ppo.epochs 1000000000000",
+        "run meal/level-1 --method er --method-settings.memory-size 100000000000",
+        "run meal/level-1 --method er --method-settings.sample-size 100000000000",
+        "run meal/level-1 --learner iql --network.memory-layers 1000000",
+        "run overcooked/layout --env.horizon 1000000000000",
+        "run jaxnav/20 --env.situations 1000000000",
+        "population overcooked/layout --members 1000000000",
+        "layouts --num 1000000000000",
+        "crossplay random --benchmark meal/level-1 --task 1000000000000",
+        "crossplay random --benchmark meal/level-1 --episodes 1000000000000",
+        "run meal/level-1 --method=",
+        "run meal/level-1 --learner=",
+    ],
+)
+def test_absurd_flags_are_refused_before_anything_is_made(place, capsys, words):
+    before = sorted(place.folder.rglob("*"))
+    refused(place, capsys, words)
+    assert sorted(place.folder.rglob("*")) == before
+
+
+# --- a full disk ---
+
+
+def test_a_full_disk_in_a_checkpoint_is_one_error_and_nothing_is_lost(tmp_path, capfd):
+    """Here a limit on the size of files, which Orbax meets in its own threads."""
+    folder = RunFolder(tmp_path)
+    folder.save_checkpoint(1, {"weights": np.zeros(3)}, {})
+    capfd.readouterr()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    large = np.random.default_rng(0).random(100_000)
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            folder.save_checkpoint(2, {"one": large, "two": large + 1}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert capfd.readouterr().err == ""
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["00000001"]
+    assert [path.name for path in folder.valid_checkpoints(print)] == ["00000001"]
+
+
+WRITES = ("write_atomically", "save_state")
+
+
+def full_after(number, monkeypatch):
+    """Let the disk be full after so many files."""
+    written = []
+
+    def limited(real):
+        def write(*arguments):
+            written.append(arguments[0])
+            if len(written) > number:
+                raise OSError(28, "No space left on device", str(arguments[0]))
+            return real(*arguments)
+
+        return write
+
+    for name in WRITES:
+        monkeypatch.setattr(folders, name, limited(getattr(folders, name)))
+
+
+def test_a_disk_that_is_full_at_any_moment_leaves_a_run_that_can_go_on(
+    finished, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--config", str(finished / "config.json"), "--quiet", "--checkpoint-minutes", "0"]
+    for number in range(100):
+        path = tmp_path / f"run{number}"
+        with monkeypatch.context() as patch:
+            full_after(number, patch)
+            status = main(["run", *flags, "--out", str(path)])
+        line = capsys.readouterr().err
+        if status == 0:
+            break
+        assert (status, line.count("\n")) == (1, 1)
+        assert "No space left on device" in line
+        assert path.exists() == (f"continue with: brigade resume {path}" in line)
+        assert not list(path.glob("checkpoints/.draft*"))
+        if path.exists():
+            assert main(["resume", str(path), "--quiet"]) == 0
+            capsys.readouterr()
+            assert (path / "returns.npz").read_bytes() == (finished / "returns.npz").read_bytes()
+    assert number > 8
+
+
+def test_a_full_disk_after_training_says_how_to_get_the_policies(tmp_path, monkeypatch, capsys):
+    """The checkpoint of the run has them: nothing has to be trained again."""
+    (tmp_path / "config.json").write_text("{}")
+
+    def full(run, out, *_, **__):
+        try:
+            raise OSError(28, "No space left on device", str(out))
+        except OSError as error:
+            raise UserError(f"cannot write {out}: full; choose another --out") from error
+
+    monkeypatch.setattr("brigade.commands.export.export", full)
+    generator = SimpleNamespace(stages=("init", "final"))
+    result = SimpleNamespace(path=tmp_path, experiment=SimpleNamespace(generator=generator))
+    monkeypatch.setattr("brigade.cli.VERBS", {"population": lambda words: finish(result, True)})
+    assert main(["population"]) == 1
+    assert capsys.readouterr().err == (
+        "brigade: No space left on device; once that is fixed, get the policies of the "
+        f"complete run with: brigade export {tmp_path} --out {tmp_path}/population.safetensors "
+        "--stages init final\n"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
@@ -41,6 +42,10 @@ def as_tasks(task: Task | TaskSequence) -> Tasks:
 
 def check_task_index(index: int, num_tasks: int) -> int:
     """Reject an index out of range; a JAX array would silently clamp it."""
+    try:
+        index = operator.index(index)
+    except TypeError:
+        raise TypeError(f"task is {index!r}; use an integer from 0 to {num_tasks - 1}") from None
     if not 0 <= index < num_tasks:
         raise IndexError(f"there is no task {index}; use 0 to {num_tasks - 1}")
     return index

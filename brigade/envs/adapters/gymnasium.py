@@ -106,12 +106,13 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start a new episode; the partners' recurrent state is reset."""
+        index = chosen_task(options, self._tasks, self._index)
+        task = self._tasks[index]
         super().reset(seed=seed)
-        self._index = chosen_task(options, self._tasks, self._index)
-        self._task = self._tasks[self._index]
         key = jax.random.key(int(self.np_random.integers(2**31)))
-        self._table, now = self._start(key, self._task)
-        self._over = False
+        table, now = self._start(key, task)
+        # Changed only now: a reset that is refused leaves the episode as it was.
+        self._index, self._task, self._table, self._over = index, task, table, False
         return self._seen(jax.device_get(now))
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:

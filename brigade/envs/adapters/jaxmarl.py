@@ -65,8 +65,8 @@ class JaxMARLEnv:
     def reset(self, key: Key, task: Array | int | None = None) -> tuple[PerAgent, JaxMARLState]:
         """Start an episode of the default task, or of another, whose index may be traced."""
         index = self.task if task is None else task
-        if isinstance(index, int):
-            check_task_index(index, self._num_tasks)
+        if not isinstance(index, jax.Array):  # those may be traced
+            index = check_task_index(index, self._num_tasks)
         return self._reset(key, jnp.asarray(index, jnp.int32))
 
     @partial(jax.jit, static_argnums=0)

@@ -102,10 +102,12 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[PerAgent[np.ndarray], Infos]:
         """Start a new episode. Without a seed, the random stream continues."""
-        self._index = chosen_task(options, self._tasks, self._index)
-        self._task = self._tasks[self._index]
+        index = chosen_task(options, self._tasks, self._index)
+        task = self._tasks[index]
         key = self._key if seed is None else jax.random.key(seed)
-        self._key, self._state, now = self._start(key, self._task)
+        key, state, now = self._start(key, task)
+        # Changed only now: a reset that is refused leaves the episode as it was.
+        self._index, self._task, self._key, self._state = index, task, key, state
         self.agents = list(self.possible_agents)
         step = jax.device_get(now)
         return self._observations(step), self._infos(step)
