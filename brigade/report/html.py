@@ -7,9 +7,11 @@ from pathlib import Path
 
 from brigade.report import coordination, curves, page, plasticity
 from brigade.report.command import command, flatten
+from brigade.report.estimate import FEW as FEW_SEEDS
+from brigade.report.estimate import Estimate, spread_for
 from brigade.report.read import RunData
 from brigade.report.style import series, themed
-from brigade.report.summary import Estimate, Summary, mean_over_seeds, summary
+from brigade.report.summary import Summary, mean_over_seeds, summary
 from brigade.report.tables import (
     comparison,
     count,
@@ -33,10 +35,11 @@ SCORE = (
     "kitchen, soups served divided by what one good "
     "cook could serve alone. Scores are means over partners, seats and episodes.",
 )
-INTERVAL = (
-    "±",
-    "Half the width of the 95 % confidence interval of the mean over seeds (Student's t). Metrics "
-    "are computed per seed, then averaged.",
+SPREAD = (
+    "± and brackets",
+    f"Metrics are computed per seed, then averaged. With {FEW_SEEDS} seeds or more, ± is half the "
+    "width of the 95 % confidence interval of the mean (Student's t). Fewer say too little for an "
+    "interval: brackets hold the lowest and the highest seed.",
 )
 
 
@@ -119,7 +122,7 @@ def _definitions(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     """Definitions of the measures of all runs."""
     measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     defined = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
-    return [SCORE, *defined, INTERVAL]
+    return [SCORE, *defined, SPREAD]
 
 
 def _card(title: str, estimate: Estimate, text: str) -> str:
@@ -206,7 +209,7 @@ def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
         ("Dormant units", curves.dormant_curve(runs)),
         (STABILITY, curves.stability_plasticity(summaries)),
     ]
-    text = "Shading marks every other task."
+    text = f"{' '.join(_lines(runs))} Shading marks every other task."
     if "average_score" in measures:
         text = f"The average is over all tasks, including those not trained yet. {text}"
     if dict(plots)[TRANSFER]:
@@ -229,14 +232,21 @@ def _task_curves(runs: Sequence[RunData]) -> str:
     rest = count(len(plots) - FEW, "more task")
     folded = page.details(rest, _grid(plots[FEW:])) if plots[FEW:] else ""
     text = (
-        "Line: mean over seeds. Band: 95 % interval. Grey: the task's own training. "
+        f"{' '.join(_lines(runs))} Grey: the task's own training. "
         "Dashed: a score of 1, if in range."
     )
-    if len(runs) == 1 and len(runs[0].seeds) > 1:
-        text += " Thin lines: single seeds."
     return page.section(
         "Learning curves by task", _legend(runs), _soft(text), _grid(plots[:FEW]), folded
     )
+
+
+def _lines(runs: Sequence[RunData]) -> list[str]:
+    """What the lines and bands of plots are."""
+    shown = {spread_for(len(run.seeds)) for run in runs}
+    thin = "Thin lines: single seeds." if "seeds" in shown else ""
+    band = f"Band: 95 % interval ({FEW_SEEDS} seeds or more)." if "ci" in shown else ""
+    mean = "Line: one seed." if shown == {"none"} else "Thick line: mean over seeds."
+    return list(filter(None, [mean, thin, band]))
 
 
 def _task_titles(runs: Sequence[RunData]) -> list[str]:
@@ -252,7 +262,7 @@ def _legend(runs: Sequence[RunData]) -> str:
     if len(runs) == 1:
         return ""
     entries = [
-        page.key(themed(series(index)[0]), series(index)[1], f"{index + 1} · {label}")
+        page.key(themed(series(index).colour), str(series(index).dash), f"{index + 1} · {label}")
         for index, label in enumerate(labels(runs))
     ]
     return page.box("ul", "\n".join(entries), "legend")

@@ -49,7 +49,7 @@ def details(title: str, markup: str) -> str:
 
 
 def card(title: str, number: str, after: str, text: str) -> str:
-    """A headline number, its interval in small print, and a short description."""
+    """A headline number, its spread in small print, and a short description."""
     small = f" <small>{escape(after)}</small>" if after else ""
     value = f'<div class="number">{escape(number)}{small}</div>'
     return box("div", tag("h3", title) + value + tag("div", text, "soft"), "card")
@@ -76,9 +76,11 @@ def _row(cell: str, texts: Sequence[str], names: int, css: str) -> str:
 
 
 def _number(text: str) -> str:
-    """A number whose interval goes below it on a narrow screen."""
-    mean, sign, half_width = text.partition(" ± ")
-    return escape(mean) + (f' <span class="half">± {escape(half_width)}</span>' if sign else "")
+    """A number whose spread, ± or in brackets, goes below it on a narrow screen."""
+    mean, space, spread = text.partition(" ")
+    if not spread.startswith(("±", "(")):
+        return escape(text)
+    return f'{escape(mean)}{space}<span class="half">{escape(spread)}</span>'
 
 
 def plot(title: str, svg: str) -> str:

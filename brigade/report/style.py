@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 # Okabe and Ito's colour-blind safe palette; brighter on a dark background.
 SERIES = (
     ("#0072b2", "#4fb0e8"),
@@ -12,6 +14,9 @@ SERIES = (
     ("#5a6570", "#b3bcc6"),
 )
 DASHES = ("solid", "dashed", "dotted")  # for runs with the same colour
+# In print every run has its own dash and marker, so that lines differ without colour, too.
+PRINT_DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)))
+PRINT_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 INK, LINE, SHADE = "#1f2430", "#9aa3ad", "#eceff3"
 THEME = {
@@ -27,9 +32,32 @@ THEME = {
 }
 
 
-def series(index: int) -> tuple[str, str]:
-    """Colour (of the light theme) and dash of a run's line."""
-    return SERIES[index % len(SERIES)][0], DASHES[index // len(SERIES) % len(DASHES)]
+class Look(NamedTuple):
+    """How the line of a run is drawn."""
+
+    colour: str
+    dash: str | tuple[int, tuple[int, ...]]
+    marker: str = ""
+    width: float = 1.8
+    shift: int = 0  # moves the markers, so that those of several runs do not cover each other
+    name: str = ""  # in the legend
+
+
+def series(index: int) -> Look:
+    """Colour (of the light theme) and dash of a run's line on a page."""
+    return Look(SERIES[index % len(SERIES)][0], DASHES[index // len(SERIES) % len(DASHES)])
+
+
+def printed_series(index: int, name: str) -> Look:
+    """Colour, dash and marker of a run's line in a paper."""
+    return Look(
+        SERIES[index % len(SERIES)][0],
+        PRINT_DASHES[index % len(PRINT_DASHES)],
+        PRINT_MARKERS[index % len(PRINT_MARKERS)],
+        width=1.2,
+        shift=index,
+        name=name,
+    )
 
 
 def themed(svg: str) -> str:
@@ -62,7 +90,7 @@ p{margin:6px 0;max-width:76ch}
 .cards{display:grid;gap:14px;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));margin:20px 0}
 .card{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:14px 16px}
 .card .number{font-size:1.9rem;font-weight:650;line-height:1.25;font-variant-numeric:tabular-nums}
-.card .number small{font-size:1rem;font-weight:400;color:var(--soft)}
+.card .number small{display:inline-block;font-size:1rem;font-weight:400;color:var(--soft)}
 .plots{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(320px,100%),1fr))}
 figure{margin:0;background:var(--card);border:1px solid var(--edge);border-radius:10px;
  padding:12px 14px 8px}
