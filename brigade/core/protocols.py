@@ -272,6 +272,8 @@ class ContinualMethod:
     argument `mem` of the hooks, is a pytree.
     """
 
+    # The method's name in tables and legends; if empty, what the setting `method` says.
+    display_name: ClassVar[str] = ""
     # Phases of a task and their shares of its updates; `end_phase` is called after each.
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 1.0),)
     # False: every task of a stream must be new, with its own id in training order.

@@ -32,19 +32,20 @@ def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
     measures = list(dict.fromkeys(name for numbers in summaries for name in numbers.measures))
     estimates = [f"{name}{end}" for name in measures for end in SPREAD]
     contents = {
-        "scores.csv": _csv(SCORES, _score_rows(runs)),
-        "summary.csv": _csv((*SUMMARY, *estimates), _summary_rows(runs, summaries, measures)),
-        "seeds.csv": _csv((*SEEDS, *measures), _seed_rows(runs, summaries, measures)),
+        "scores.csv": csv_bytes(SCORES, _score_rows(runs)),
+        "summary.csv": csv_bytes((*SUMMARY, *estimates), _summary_rows(runs, summaries, measures)),
+        "seeds.csv": csv_bytes((*SEEDS, *measures), _seed_rows(runs, summaries, measures)),
     }
     for name, content in contents.items():
         write_atomically(folder / name, content)
     return [folder / name for name in contents]
 
 
-def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+def csv_bytes(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """A CSV file that spreadsheets can open safely."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(headings)
+    writer.writerow([safe(heading) for heading in headings])
     writer.writerows([safe(cell) for cell in row] for row in rows)
     return text.getvalue().encode("utf-8", "replace")
 

@@ -25,7 +25,7 @@ def line(axes: Axes, look: Look, x: Floats, values: Floats, spread: Spread = "au
     shown = spread_for(values.shape[1], spread)
     mean = values.mean(axis=1)
     if shown == "seeds":
-        axes.plot(x, values, color=look.colour, lw=0.6, alpha=0.55)
+        axes.plot(x, values, color=look.colour, lw=look.fine, alpha=0.55)
     elif shown != "none":
         low, high = np.clip(mean + _half_widths(values, shown) * [[-1], [1]], *axes.get_ylim())
         axes.fill_between(x, low, high, color=look.colour, alpha=0.18, lw=0)

@@ -41,6 +41,7 @@ class Look(NamedTuple):
     width: float = 1.8
     shift: int = 0  # moves the markers, so that those of several runs do not cover each other
     name: str = ""  # in the legend
+    fine: float = 0.6  # width of the lines of single seeds
 
 
 def series(index: int) -> Look:
@@ -48,7 +49,7 @@ def series(index: int) -> Look:
     return Look(SERIES[index % len(SERIES)][0], DASHES[index // len(SERIES) % len(DASHES)])
 
 
-def printed_series(index: int, name: str) -> Look:
+def printed_series(index: int, name: str, fine: float) -> Look:
     """Colour, dash and marker of a run's line in a paper."""
     return Look(
         SERIES[index % len(SERIES)][0],
@@ -57,6 +58,7 @@ def printed_series(index: int, name: str) -> Look:
         width=1.2,
         shift=index,
         name=name,
+        fine=fine,
     )
 
 

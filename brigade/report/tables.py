@@ -20,10 +20,12 @@ Columns: TypeAlias = dict[str, list[str]]  # cells by heading
 
 
 def labels(runs: Sequence[RunData]) -> list[str]:
-    """The shortest labels that distinguish the runs."""
+    """The titles that were asked for, or the shortest labels that distinguish the runs."""
     choices = (
+        [run.title for run in runs],
+        [run.method_name for run in runs],
         [run.algorithm for run in runs],
-        [f"{run.setting('benchmark')} {run.algorithm}" for run in runs],
+        [f"{run.setting('benchmark')} {run.method_name}" for run in runs],
         [run.name for run in runs],
     )
     for names in choices:
@@ -71,13 +73,15 @@ def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> Columns
     columns = {
         "run": labels(runs),
         "benchmark": [numbers.benchmark for numbers in summaries],
-        "method": [numbers.method for numbers in summaries],
+        "method": [run.method_name for run in runs],
         "seeds": [str(numbers.seeds) for numbers in summaries],
     }
     if one_benchmark(runs):
         del columns["benchmark"]
     if columns["run"] == columns["method"]:
         del columns["run"]
+    elif all(run.title for run in runs):  # who names the runs needs no other names
+        del columns["method"]
     named = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     for name, measure in named.items():
         cells = [numbers.values.get(name) for numbers in summaries]
@@ -243,9 +247,13 @@ def _print_line(console: Console, line: str) -> None:
     console.print(_text(console, line), soft_wrap=not console.is_terminal)
 
 
+def printable(text: str) -> str:
+    """Text without control characters, which could manipulate a terminal or end a comment."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def _text(console: Console, text: str) -> Text:
-    """Text without control characters, which could manipulate the terminal."""
-    clean = "".join(c if c.isprintable() else "?" for c in text)
+    clean = printable(text)
     if console.options.ascii_only:
         clean = clean.replace("±", "+-").encode("ascii", "replace").decode()
     return Text(clean)
