@@ -42,9 +42,16 @@ def _of_run(run: RunData, first: RunData | None) -> Statistics:
     return Statistics(
         mean_over_seeds(scores.mean(axis=1)),
         inter_quartile_mean_interval(scores),
-        probability_of_improvement(final_scores(first), scores) if first and comparable else None,
+        _improvement(first, run) if first and comparable else None,
         _paired(first, run) if first and comparable else None,
     )
+
+
+def _improvement(first: RunData, run: RunData) -> Interval | None:
+    """None if a run has one seed: a single pair says nothing about chance."""
+    if min(len(first.seeds), len(run.seeds)) < 2:
+        return None
+    return probability_of_improvement(final_scores(first), final_scores(run))
 
 
 def final_scores(run: RunData) -> Floats:

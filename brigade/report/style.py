@@ -105,10 +105,13 @@ figure svg *{stroke-linejoin:round;stroke-linecap:butt}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:7px 14px;text-align:left;border-bottom:1px solid var(--edge);vertical-align:top}
 th{font-weight:600;font-size:.85rem;color:var(--soft)}
-td.n,th.n{text-align:right;white-space:nowrap}
+td.n,th.n{text-align:right}td.n{white-space:nowrap}
 .half{color:var(--soft);font-weight:400}
 tr:last-child td{border-bottom:0}
 tr.total td{font-weight:650;border-top:2px solid var(--edge)}
+.wide:not(.stacked) td:first-child,.wide:not(.stacked) th:first-child{position:sticky;left:0;
+ background:var(--card)}
+h2+h3,h3{margin-top:14px}figure h3,.card h3{margin-top:0}
 details{margin:12px 0}
 summary{cursor:pointer;font-weight:600;padding:4px 0}
 details[open]>summary{margin-bottom:8px}
@@ -121,11 +124,22 @@ td code{overflow-wrap:anywhere}
 .legend li{overflow-wrap:anywhere}
 .key{display:inline-block;width:28px;margin-right:8px;vertical-align:middle;border-top:3px solid}
 footer{margin-top:44px}
+@media (min-width:561px){.stacked td:first-child{white-space:nowrap}}
 @media (max-width:560px){
  main{padding:18px 12px 48px}h1{font-size:1.4rem}
  th,td{padding:6px 8px}td,th{font-size:.85rem}.cards{gap:10px}
- th.n{white-space:normal}.half{display:block}.card:first-child:nth-last-child(odd){grid-column:1/-1}
+ .half{display:block}.card:first-child:nth-last-child(odd){grid-column:1/-1}
  .cards{grid-template-columns:repeat(2,minmax(0,1fr))}.card{padding:10px 12px}
+ .stacked tr.head{display:none}.stacked tr{display:block;padding:8px 0}
+ .stacked tr+tr+tr{border-top:2px solid var(--edge)}.stacked .half{display:inline}
+ .stacked td{display:flex;justify-content:flex-end;gap:6px;border:0;padding:2px 10px}
+ .stacked td.n{white-space:normal;text-align:right}
+ .stacked td::before{content:attr(data-label);color:var(--soft);margin-right:auto}
+ .stacked td:first-child{font-weight:650;font-size:.95rem;justify-content:flex-start}
+ .wide:not(.stacked) td:first-child{max-width:130px;overflow-wrap:anywhere}
+ .wide:not(.stacked) td,.wide:not(.stacked) th{padding:6px 5px}
+ .wide:not(.stacked) .half{font-size:.72rem}
+ .stacked td:first-child::before{content:none}
  .card .number{font-size:1.45rem}.kitchens{grid-template-columns:repeat(2,minmax(0,1fr))}
 }
 """

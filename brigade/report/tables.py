@@ -16,6 +16,7 @@ from brigade.report.estimate import FEW, Estimate, spread_for
 from brigade.report.read import RunData
 from brigade.report.summary import Summary, mean_over_seeds, summary
 
+MISSING = "-"
 Columns: TypeAlias = dict[str, list[str]]  # cells by heading
 
 
@@ -36,7 +37,7 @@ def labels(runs: Sequence[RunData]) -> list[str]:
 
 def show(estimate: Estimate | None) -> str:
     """An estimate, or a dash if it is not known."""
-    return "-" if estimate is None else str(estimate)
+    return MISSING if estimate is None else str(estimate)
 
 
 def task_headings(numbers: Summary) -> list[str]:
@@ -47,6 +48,14 @@ def task_headings(numbers: Summary) -> list[str]:
     ]
     now = [head if numbers.finished else head.replace("at the end", "now") for head in heads]
     return ["", "task", *now]
+
+
+def task_titles(summaries: Sequence[Summary]) -> dict[str, str]:
+    """The titles of all measures that are defined per task, by name."""
+    titles: dict[str, str] = {}
+    for numbers in summaries:
+        titles |= dict(zip(_task_measures(numbers), task_headings(numbers)[2:], strict=True))
+    return titles
 
 
 def task_rows(numbers: Summary) -> list[list[str]]:
@@ -61,7 +70,7 @@ def task_rows(numbers: Summary) -> list[list[str]]:
 
 def _task_measures(numbers: Summary) -> list[str]:
     """The measures that are defined per task, in chronological order."""
-    order = {"after_training": 0, "average_score": 1}
+    order = {"after_training": 0, "current_score": 0, "average_score": 1}
     return sorted(numbers.by_task, key=lambda name: order.get(name, 2))
 
 

@@ -214,6 +214,10 @@ def test_statistics_compare_with_the_first_run_over_common_seeds(tmp_path):
     assert "With 1 common seed p cannot be below 1" in power_note([one, two])
     texts = rows(["A", "B"], [one, two])
     assert texts[1][-2:] == ["+0.10", "-"]
+    alone = first.arrays["score"][..., :1, :]
+    axes = {"axes": first.arrays["axes"], "seat_names": first.arrays["seat_names"]}
+    single = make_run(tmp_path / "d", score=alone, returns=alone, seeds=np.array([3]), **axes)
+    assert statistics([first, read_run(single)])[1].improvement is None
     elsewhere = make_run(tmp_path / "c", config=CONFIG | {"benchmark": "meal/level-2"})
     assert statistics([first, read_run(elsewhere)])[1].improvement is None
 

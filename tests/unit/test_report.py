@@ -393,6 +393,29 @@ def test_page_overlays_runs(tmp_path):
     assert "agem is not finished" in text
 
 
+def test_a_comparison_says_what_a_single_page_does(tmp_path):
+    """Learner, seeds and steps, numbers by task, statistics, and in what the runs differ."""
+    other = CONFIG | {"method": "ewc", "ppo": {"learning_rate": 0.5, "anneal": True}}
+    runs = [make_run(tmp_path / "ft"), make_run(tmp_path / "ewc", config=other)]
+    text = page_of(*map(read_run, runs), folder=tmp_path / "out")
+    assert "learner ippo · seeds 3, 4 · 2 tasks, 200 steps per seed" in text
+    shown = re.sub(r"<details>.*?</details>", "", text, flags=re.S)  # what is open at first
+    rows = [re.sub(r"<.*?>", " ", row).split() for row in re.findall(r"<tr.*?</tr>", shown)]
+    assert "1 · kitchen 1 0.90 (0.80 to 1.00) 0.90 (0.80 to 1.00)".split() in rows
+    assert "average 0.80 (0.71 to 0.90) 0.80 (0.71 to 0.90)".split() in rows
+    assert ["ppo.learning_rate", "0.002", "0.5"] in rows
+    assert not any("ppo.anneal" in row for row in rows)
+    # The inter-quartile mean is that of task 1's higher and task 2's lower seed: 0.5 and 0.62. A
+    # resample may have 0.4 twice (0.51), 0.8 twice (0.65) or both.
+    wanted = "ewc 2 0.58 (0.51 to 0.65) 0.56 [0.51, 0.65] 0.50".split()
+    assert any(row[: len(wanted)] == wanted for row in rows)
+    assert "p cannot be below 0.5" in text
+    assert 'data-label="after training"' in text
+    longer = make_run(tmp_path / "l", config=other, task_ends=np.array([100, 400]))
+    text = page_of(*map(read_run, [runs[0], longer]), folder=tmp_path / "more")
+    assert "ft: 2 tasks, 200 steps per seed; ewc: 2 tasks, 400 steps per seed" in text
+
+
 def painted(monkeypatch, summaries):
     """What the plane of stability and plasticity shows: its points and the names of its axes."""
     axes = Figure().subplots()
