@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ from brigade.report.tables import labels, printable
 WIDTHS = {"one_column": 3.25, "two_columns": 6.75}  # inches
 FORMATS = ("pdf", "svg", "png")
 MAX_PANELS = 20  # tasks; of more, evenly spaced ones are shown
-MAX_NAME = 18  # characters in a title of a small panel
+LETTER = 0.068  # inches: the width of a letter
 TALLEST = 8.0  # inches of panels: a page has about nine
 CELL = 0.27  # inches: numbers are written into cells that are at least so wide
 RC: dict[Any, Any] = {
@@ -202,7 +203,7 @@ def _tasks(
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     for axes, task in zip(grid.flat, chosen, strict=False):
         task_lines(axes, runs, task, scale, looks, spread)
-        axes.set_title(_cut(_task_name(runs, task)), pad=3)
+        axes.set_title(_wrap(_task_name(runs, task), (width - 0.6) / across), pad=3)
     for place in range(len(chosen), grid.size):
         grid.flat[place].set_visible(False)
         grid.flat[place - across].tick_params(labelbottom=True)  # nothing below has labels
@@ -216,8 +217,9 @@ def _task_name(runs: Sequence[RunData], task: int) -> str:
     return printable(names.pop()) if len(names) == 1 else f"task {task + 1}"
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+def _wrap(name: str, inches: float) -> str:
+    """A title of at most two lines that fits a panel."""
+    return "\n".join(textwrap.wrap(name, max(8, int(inches / LETTER)))[:2])
 
 
 # --- Every task at the end ---
@@ -267,7 +269,7 @@ def _matrices(figure: Figure, width: float, runs: Sequence[RunData]) -> None:
     low, high = (min(0.0, known.min()), max(known.max(), 1e-6)) if known.size else (0.0, 1.0)
     for axes, matrix, name in zip(grid.flat, matrices, map(printable, labels(runs)), strict=False):
         _heat_map(axes, matrix, low, high, numbers=side / len(matrix) >= CELL)
-        axes.set_title(_cut(name), pad=3)
+        axes.set_title(_wrap(name, side), pad=3)
     for axes in grid.flat[len(runs) :]:
         axes.set_visible(False)
     figure.supxlabel("score on task", fontsize=8)
@@ -309,8 +311,13 @@ def _legend(figure: Figure, width: float, looks: Sequence[Look]) -> None:
         Line2D([], [], color=e.colour, ls=e.dash, marker=e.marker, ms=4, mew=0, lw=e.width)
         for e in looks
     ]
-    inches = sum(0.065 * len(look.name) + 0.5 for look in looks)
-    columns = _balanced(len(looks), -(-len(looks) // max(1, round(inches / width + 0.5))))
     names = [look.name for look in looks]
-    legend = figure.legend(handles, names, loc="outside upper center", ncols=columns)
+    inches = [LETTER * len(name) + 0.5 for name in names]
+    most = len(names) if sum(inches) <= width else max(1, int(width / max(inches)))
+    columns = _balanced(len(names), most)
+    more_rows = -(-len(names) // columns) - 1
+    figure.set_figheight(figure.get_figheight() + 0.17 * more_rows)
+    legend = figure.legend(
+        handles, names, loc="outside upper center", ncols=columns, columnspacing=1.0
+    )
     legend.set_frame_on(False)

@@ -53,7 +53,7 @@ def printed_series(index: int, name: str, fine: float) -> Look:
     """Colour, dash and marker of a run's line in a paper."""
     return Look(
         SERIES[index % len(SERIES)][0],
-        PRINT_DASHES[index % len(PRINT_DASHES)],
+        PRINT_DASHES[(index + index // len(SERIES)) % len(PRINT_DASHES)],
         PRINT_MARKERS[index % len(PRINT_MARKERS)],
         width=1.2,
         shift=index,

@@ -166,7 +166,9 @@ def test_figures_are_the_same_whenever_they_are_written(tmp_path):
 
 
 def test_lines_differ_in_more_than_colour():
-    looks = [printed_series(index, "", 0.6) for index in range(6)]
+    many = [printed_series(index, "", 0.6) for index in range(24)]
+    assert len({look[:3] for look in many}) == len({look[:2] for look in many}) == 24
+    looks = many[:6]
     for part in ("colour", "dash", "marker"):
         assert len({getattr(look, part) for look in looks}) == 6
     grey = sorted(np.dot(to_rgb(look.colour), (0.2126, 0.7152, 0.0722)) for look in looks[:2])
