@@ -6,39 +6,75 @@ import argparse
 import shutil
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from brigade.cli.flags import add_cache, add_run, add_trust, count, prepare_jax, verb_parser
 from brigade.errors import UserError
+
+if TYPE_CHECKING:
+    from brigade.report.estimate import Spread
 
 
 def report(words: list[str]) -> int:
     """`brigade report RUN [RUN ...]`."""
     parser = verb_parser(
-        "report", "Print tables of one or more runs and write report.html and CSV files."
+        "report",
+        "Print tables of one or more runs and write report.html and CSV files. With --out, also "
+        "write tables and figures for a paper.",
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder")
     parser.add_argument(
-        "--out", type=Path, help="folder for the files (default: RUN/report, or report for several)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="new folder for all files: tables as LaTeX, Markdown and CSV, figures as PDF, SVG and "
+        "PNG (default: only report.html and CSV files, in RUN/report, or report for several)",
+    )
+    parser.add_argument(
+        "--names", nargs="+", metavar="NAME", help="a name per run, for tables and legends"
+    )
+    parser.add_argument(
+        "--interval",
+        choices=("auto", "seeds", "ci", "std", "se", "none"),
+        help="what to show beside means in the tables and figures of --out: lowest and highest "
+        "seed, 95 %% interval (Student's t), standard deviation, standard error or nothing "
+        "(default: auto, seeds if there are fewer than 5, otherwise ci)",
     )
     options = parser.parse_args(words)
-    print_report(options.runs, options.out)
+    if options.interval and not options.out:
+        raise UserError("--interval is for the tables and figures of --out DIR")
+    print_report(options.runs, options.out, options.names, options.interval or "auto")
     return 0
 
 
-def print_report(paths: list[Path], out: Path | None) -> None:
-    """Print the tables and write report.html and the CSV files."""
+def print_report(
+    paths: list[Path],
+    out: Path | None,
+    names: list[str] | None = None,
+    interval: Spread = "auto",
+) -> None:
+    """Print the tables and write report.html and the CSV files; with `out`, those of a paper."""
     from rich.console import Console
 
     from brigade.report import print_summary, read_run, write_csv, write_report
+    from brigade.report.paper import check_out, named, write_paper
 
     folder = out or (paths[0] / "report" if len(paths) == 1 else Path("report"))
-    if folder.is_file():
+    if out:
+        check_out(folder)
+    elif folder.is_file():
         raise UserError(f"{folder} is a file; --out must be a folder")
     runs = [read_run(path) for path in paths]
+    if names:
+        runs = named(runs, names)
     print_summary(Console(), runs)
-    html = write_report(runs, folder)
-    write_csv(runs, folder)
-    print(f"report: {html}")
+    if out:
+        write_paper(runs, folder, interval)
+        print(f"tables and figures: {folder}")
+    else:
+        write_report(runs, folder)
+        write_csv(runs, folder)
+    print(f"report: {folder / 'report.html'}")
 
 
 def export(words: list[str]) -> int:

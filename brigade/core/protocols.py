@@ -300,6 +300,8 @@ class ContinualMethod:
             end_phase of the last phase, after the evaluation that is reported for the task
     """
 
+    # The method's name in tables and legends; if empty, what the setting `method` says.
+    display_name: ClassVar[str] = ""
     # Phases of a task and their shares of its updates; `end_phase` is called after each. What must
     # change the policy before the last evaluation of a task, such as pruning, belongs to the end of
     # a phase that is not the last: (("train", 1.0), ("done", 0.0)).

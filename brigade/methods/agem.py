@@ -26,6 +26,7 @@ class AGEMState(ReplayBuffer):
 class AGEM(Rehearsal):
     """Removes the component of a gradient that opposes the gradient on replayed samples."""
 
+    display_name = "A-GEM"
     separate_critic: bool = False
     """Project the gradients of actor and critic separately, instead of as one vector."""
 

@@ -43,6 +43,7 @@ class CBPState(struct.PyTreeNode):
 class CBP(ContinualMethod):
     """Reinitialises the mature units with the lowest utility of each layer, a few at a time."""
 
+    display_name = "CBP"
     replacement_rate: float = 1e-4
     """Share of a layer's mature units to reinitialise per gradient step."""
     maturity: int = 1000

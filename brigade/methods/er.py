@@ -16,6 +16,7 @@ from brigade.methods.replay import Rehearsal, ReplayBuffer
 class ER(Rehearsal):
     """Adds the loss on replayed samples to the loss on the current minibatch."""
 
+    display_name = "ER"
     coefficient: float = 1.0
     """Weight of the loss on replayed samples."""
 

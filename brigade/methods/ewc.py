@@ -20,6 +20,7 @@ from brigade.methods.importance import TINY, EstimatedPenalty, Penalty, part_of
 class EWC(EstimatedPenalty):
     """Pulls parameters towards where each earlier task ended, by their Fisher information."""
 
+    display_name = "EWC"
     coefficient: float = 1e7
     """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""
 

@@ -10,3 +10,5 @@ from brigade.core import ContinualMethod
 @dataclass(frozen=True)
 class FineTuning(ContinualMethod):
     """All hooks keep their defaults."""
+
+    display_name = "FT"

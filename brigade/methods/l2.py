@@ -16,6 +16,7 @@ from brigade.methods.importance import Penalty, QuadraticPenalty, part_of
 class L2(QuadraticPenalty):
     """Pulls all parameters equally towards where the last task ended."""
 
+    display_name = "L2"
     coefficient: float = 1e6
     """Weight of the penalty, coefficient / 2 * squared distance to the anchor."""
     first_task: bool = False

@@ -16,6 +16,7 @@ from brigade.methods.importance import TINY, FadingPenalty, num_entries, sensiti
 class MAS(FadingPenalty):
     """Importance is the gradient of the outputs' squared norm, scaled to mean 1 per task."""
 
+    display_name = "MAS"
     coefficient: float = 1e5
     """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""
 

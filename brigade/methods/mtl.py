@@ -12,4 +12,5 @@ from brigade.core import ContinualMethod
 class MultiTask(ContinualMethod):
     """Every rollout is of a task sampled from the whole stream."""
 
+    display_name = "MTL"
     mixes_tasks: ClassVar[bool] = True

@@ -11,5 +11,6 @@ from brigade.methods.importance import FadingPenalty
 class OnlineEWC(FadingPenalty):
     """EWC with one anchor; the Fisher information of earlier tasks decays with every task."""
 
+    display_name = "Online EWC"
     coefficient: float = 1e8
     """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""

@@ -28,6 +28,7 @@ class Packed(struct.PyTreeNode):
 class PackNet(ContinualMethod):
     """Trains all free weights, keeps the largest, frees the others and retrains those it kept."""
 
+    display_name = "PackNet"
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 0.75), ("retrain", 0.25))
     tasks_may_recur: ClassVar[bool] = False
 

@@ -24,6 +24,7 @@ class PathIntegral(Penalty):
 class SI(QuadraticPenalty):
     """Pulls parameters towards where the last task ended; importance accumulates in training."""
 
+    display_name = "SI"
     coefficient: float = 1.0
     """Weight of the penalty, coefficient / 2 * importance * squared distance to the anchor."""
     per_parameter: bool = False

@@ -7,7 +7,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from brigade.metrics.result import Floats, as_floats, check_shape, mean_or_nan, ratio
+from brigade.metrics.result import Floats, as_floats, check_shape, ratio
+from brigade.metrics.stats import (
+    inter_quartile_mean,
+    inter_quartile_mean_interval,
+    inter_quartile_means,
+)
 from brigade.metrics.subsets import determinant, most_diverse
 
 CandidateId: TypeAlias = int | str
@@ -68,7 +73,7 @@ def br_proximity(
     best = as_floats("best_response_returns", best_response_returns, "...")
     check_shape("best_response_returns", best, reached.shape, "one for every return")
     ratios = ratio(reached, best)[best != 0]
-    return _inter_quartile_mean(np.minimum(ratios, 1.0) if clip else ratios)
+    return inter_quartile_mean(np.minimum(ratios, 1.0) if clip else ratios)
 
 
 def br_proximity_table(
@@ -91,11 +96,12 @@ def br_proximity_table(
     check_shape("best_response_returns", best, reached.shape[1:], "one for every partner and seat")
     ratios = _proximity_ratios(reached, best, clip or as_released)
     low, high = np.quantile(ratios, [0.25, 0.75])
+    overall = inter_quartile_mean_interval(ratios, confidence, resamples, seed)
     return ProximityTable(
-        value=_inter_quartile_mean(ratios.ravel()),
-        per_seat=_inter_quartile_means(ratios.transpose(2, 0, 1).reshape(ratios.shape[2], -1)),
-        per_partner=_inter_quartile_means(ratios.transpose(1, 0, 2).reshape(ratios.shape[1], -1)),
-        interval=_bootstrap_interval(ratios, confidence, resamples, seed),
+        value=overall.value,
+        per_seat=inter_quartile_means(ratios.transpose(2, 0, 1).reshape(ratios.shape[2], -1)),
+        per_partner=inter_quartile_means(ratios.transpose(1, 0, 2).reshape(ratios.shape[1], -1)),
+        interval=(overall.low, overall.high),
         quartiles=(float(low), float(high)),
         ratios=ratios,
     )
@@ -105,38 +111,6 @@ def _proximity_ratios(reached: Floats, best: Floats, capped: bool) -> Floats:
     worthless = (best <= 0) & ~np.isnan(reached)
     ratios = np.where(worthless, 1.0, ratio(reached, best))
     return np.minimum(ratios, 1.0) if capped else ratios
-
-
-def _bootstrap_interval(
-    ratios: Floats, confidence: float, resamples: int, seed: int
-) -> tuple[float, float]:
-    """Percentile interval of the inter-quartile mean; `ratios` [seed, partner, seat]."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
-    if resamples < 1:
-        raise ValueError(f"resamples must be 1 or more, got {resamples}")
-    if len(ratios) == 1:
-        return (float("nan"), float("nan"))
-    rng = np.random.default_rng(seed)
-    drawn = rng.integers(len(ratios), size=(resamples, *ratios.shape))
-    resampled = np.take_along_axis(ratios[None], drawn, axis=1)
-    means = _inter_quartile_means(resampled.reshape(resamples, -1))
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return (float(low), float(high))
-
-
-def _inter_quartile_mean(values: Floats) -> float:
-    """Drop a quarter of the values, rounded down, at each end and average the rest."""
-    return float(_inter_quartile_means(values)) if values.size else mean_or_nan(values)
-
-
-def _inter_quartile_means(values: Floats) -> Floats:
-    """The inter-quartile mean over the last axis; nan where a value is nan."""
-    number = values.shape[-1]
-    cut = number // 4
-    means = np.sort(values, axis=-1)[..., cut : number - cut].mean(axis=-1)
-    # Sorting moves nan to the top, where it would be cut off.
-    return np.where(np.isnan(values).any(axis=-1), np.nan, means)
 
 
 # --- Diversity and selection --------------------------------------------------------------------

@@ -18,7 +18,9 @@ from rich.text import Text
 from brigade.metrics.result import Floats
 from brigade.metrics.stats import mean_and_interval
 from brigade.report import page
+from brigade.report.estimate import Estimate, spread_for
 from brigade.report.numbers import safe
+from brigade.report.summary import mean_over_seeds
 from brigade.report.tables import count
 from brigade.runs.folder import write_atomically
 
@@ -46,44 +48,39 @@ class Matrix:
         """Of the 95 % interval over episodes [first, second]; nan for one episode."""
         return np.asarray(mean_and_interval(self.score, axis=-1).half_width)
 
-    def self_play(self) -> tuple[float, float]:
-        """The mean score of a policy with itself, and its interval over policies."""
-        return _over_policies(np.diag(self.mean))
+    def self_play(self) -> Estimate:
+        """The score of every policy with itself."""
+        return mean_over_seeds(np.diag(self.mean))
 
-    def cross_play(self) -> tuple[float, float]:
-        """The mean score of a policy with all others, both ways, and its interval over policies."""
+    def cross_play(self) -> Estimate:
+        """The mean score of every policy with all others, both ways."""
         others = ~np.eye(len(self.names), dtype=bool)
         both = (self.mean + self.mean.T) / 2
-        return _over_policies(
+        return mean_over_seeds(
             np.array([row[mask].mean() for row, mask in zip(both, others, strict=True)])
         )
 
 
-def _over_policies(values: Floats) -> tuple[float, float]:
-    mean, half_width = mean_and_interval(values)
-    return float(mean), float(half_width)
-
-
 def headline(matrix: Matrix) -> list[str]:
     """Self-play and cross-play as lines of text."""
-    lines = [f"self-play {_with(*matrix.self_play())}, mean over {len(matrix.names)} policies"]
+    lines = [f"self-play {matrix.self_play()}, mean over {len(matrix.names)} policies"]
     if len(matrix.names) > 1:
-        lines.append(
-            f"cross-play {_with(*matrix.cross_play())}, each with all others, both seat orders"
-        )
+        lines.append(f"cross-play {matrix.cross_play()}, each with all others, both seat orders")
     return lines
 
 
-def _with(mean: float, half_width: float) -> str:
-    return f"{mean:.2f}" if np.isnan(half_width) else f"{mean:.2f} ± {half_width:.2f}"
+def explanation(number: int, things: str) -> str:
+    """What stands beside a mean over so many policies or episodes."""
+    return {
+        "seeds": f"In brackets: the lowest and the highest of {number} {things}.",
+        "ci": f"± is half of the 95 % interval over {things}.",
+        "none": "",
+    }[spread_for(number)]
 
 
 def cells(matrix: Matrix) -> list[list[str]]:
     """One row per policy on seat 0, one column per policy on the other seats."""
-    return [
-        [_with(mean, half) for mean, half in zip(*row, strict=True)]
-        for row in zip(matrix.mean, matrix.half_width, strict=True)
-    ]
+    return [[str(mean_over_seeds(episodes)) for episodes in row] for row in matrix.score]
 
 
 def print_matrix(console: Console, matrix: Matrix) -> None:
@@ -98,8 +95,9 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
         for number, (name, row) in enumerate(zip(matrix.names, matrix.mean, strict=True), 1):
             table.add_row(Text(f"{number} {name}"), *(f"{mean:.2f}" for mean in row))
         console.print(table)
-    for line in headline(matrix):
-        console.print(line)
+    for line in (*headline(matrix), explanation(len(matrix.names), "policies")):
+        if line:
+            console.print(line)
 
 
 def write_matrix(matrix: Matrix, folder: Path) -> list[Path]:
@@ -167,8 +165,8 @@ def _html(matrix: Matrix, png: bytes) -> bytes:
         page.box(
             "div",
             "\n".join(
-                page.card(title, f"{mean:.2f}", "" if np.isnan(half) else f"± {half:.2f}", text)
-                for title, (mean, half), text in _cards(matrix)
+                page.card(title, *str(value).partition(" ")[::2], text)
+                for title, value, text in _cards(matrix)
             ),
             "cards",
         ),
@@ -178,7 +176,7 @@ def _html(matrix: Matrix, png: bytes) -> bytes:
             page.table(["seat 0 \\ others", *matrix.names], rows, names=1),
             page.tag(
                 "p",
-                "± is half of the 95 % interval over episodes. The diagonal is self-play.",
+                f"{explanation(matrix.score.shape[-1], 'episodes')} The diagonal is self-play.",
                 "soft",
             ),
         ),
@@ -186,8 +184,8 @@ def _html(matrix: Matrix, png: bytes) -> bytes:
     return page.document("Cross-play", "\n".join(body)).encode("utf-8", "replace")
 
 
-def _cards(matrix: Matrix) -> list[tuple[str, tuple[float, float], str]]:
-    cards = [("Self-play", matrix.self_play(), "each policy with itself; ± over policies")]
+def _cards(matrix: Matrix) -> list[tuple[str, Estimate, str]]:
+    cards = [("Self-play", matrix.self_play(), "each policy with itself; mean over policies")]
     if len(matrix.names) > 1:
         cards.append(("Cross-play", matrix.cross_play(), "each with all others, both seat orders"))
     return cards

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from brigade.report import coordination, curves, page, plasticity
+from brigade.report import coordination, curves, page, plasticity, statistics
 from brigade.report.command import command, flatten
+from brigade.report.estimate import FEW as FEW_SEEDS
+from brigade.report.estimate import Estimate, spread_for
 from brigade.report.read import RunData
 from brigade.report.style import series, themed
-from brigade.report.summary import Estimate, Summary, mean_over_seeds, summary
+from brigade.report.summary import Summary, mean_over_seeds, summary
 from brigade.report.tables import (
+    MISSING,
     comparison,
     count,
     explanations,
@@ -19,8 +22,10 @@ from brigade.report.tables import (
     partner_headings,
     partner_rows,
     schedule,
+    show,
     task_headings,
     task_rows,
+    task_titles,
     unfinished,
 )
 from brigade.runs.folder import write_atomically
@@ -33,10 +38,11 @@ SCORE = (
     "kitchen, soups served divided by what one good "
     "cook could serve alone. Scores are means over partners, seats and episodes.",
 )
-INTERVAL = (
-    "±",
-    "Half the width of the 95 % confidence interval of the mean over seeds (Student's t). Metrics "
-    "are computed per seed, then averaged.",
+SPREAD = (
+    "± and brackets",
+    f"Metrics are computed per seed, then averaged. With {FEW_SEEDS} seeds or more, ± is half the "
+    "width of the 95 % confidence interval of the mean (Student's t). Fewer say too little for an "
+    "interval: brackets hold the lowest and the highest seed.",
 )
 
 
@@ -79,33 +85,46 @@ def _folders(runs: Sequence[RunData]) -> str:
 
 
 def _head(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
-    lines = [page.tag("h1", _title(runs))]
-    if len(runs) == 1:
-        lines.append(_soft(_subtitle(runs[0], summaries[0])))
+    lines = [page.tag("h1", _title(runs)), _soft(_subtitle(runs, summaries))]
     lines += [page.tag("p", note, "note") for note in unfinished(runs, summaries)]
     return page.box("header", "\n".join(lines))
 
 
-def _subtitle(run: RunData, numbers: Summary) -> str:
+def _subtitle(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
+    """Method, learner, seeds and schedule; by run where they differ."""
+    parts = list(zip(*map(_facts, runs, summaries), strict=True))
+    shown = parts if len(runs) == 1 else parts[1:]  # a table says the methods of several
+    return " · ".join(filter(None, (_shared(runs, part) for part in shown)))
+
+
+def _facts(run: RunData, numbers: Summary) -> list[str]:
     seeds = ", ".join(map(str, run.seeds))
-    parts = [
+    return [
         f"{'Population' if run.is_population else 'Method'} {numbers.method}",
         f"learner {run.setting('learner')}" if run.setting("learner") else "",
         f"{'seed' if numbers.seeds == 1 else 'seeds'} {seeds}",
         schedule(numbers),
         f"Brigade {run.version}" if run.version else "",
     ]
-    return " · ".join(filter(None, parts))
+
+
+def _shared(runs: Sequence[RunData], texts: Sequence[str]) -> str:
+    """A text that all runs share, or that of every run."""
+    if len(set(texts)) == 1:
+        return texts[0]
+    return "; ".join(f"{label}: {text}" for label, text in zip(labels(runs), texts, strict=True))
 
 
 def _headline(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     """Cards for one run, a table for several."""
     small = _soft(" ".join(explanations(summaries)))
     if len(runs) > 1:
-        columns = {"": [str(number + 1) for number in range(len(runs))]}
-        columns |= comparison(runs, summaries)
+        columns = comparison(runs, summaries)
+        first = next(iter(columns))
+        columns[first] = [f"{number} · {cell}" for number, cell in enumerate(columns[first], 1)]
         names, rows = list(columns).index("seeds"), zip(*columns.values(), strict=True)
-        return page.section("Comparison", page.table(list(columns), rows, names), small)
+        table = page.table(list(columns), rows, names, stacked=True)
+        return page.section("Comparison", table, small) + _statistics(runs) + _differences(runs)
     (numbers,) = summaries
     cards = [
         _card(numbers.measures[name].title.capitalize(), value, numbers.measures[name].short)
@@ -115,11 +134,29 @@ def _headline(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     return page.box("div", "\n".join(cards), "cards") + small
 
 
+def _statistics(runs: Sequence[RunData]) -> str:
+    """Inter-quartile means, and all runs compared with the first."""
+    found, names = statistics.statistics(runs), labels(runs)
+    table = page.table(
+        statistics.headings(names[0]), statistics.rows(names, found), names=1, stacked=True
+    )
+    return page.section("Statistics", table, _soft(statistics.caption(names[0], found)))
+
+
+def _differences(runs: Sequence[RunData]) -> str:
+    """The settings in which the runs differ."""
+    names, rows = ["setting", *labels(runs)], _setting_rows(runs)
+    different = [row for row in rows if len(set(row[1:])) > 1]
+    text = "All other settings are the same." if different else "All settings are the same."
+    table = page.table(names, different, names=len(names)) if different else ""
+    return page.section("Settings that differ", table, _soft(text))
+
+
 def _definitions(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     """Definitions of the measures of all runs."""
     measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     defined = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
-    return [SCORE, *defined, INTERVAL]
+    return [SCORE, *defined, SPREAD]
 
 
 def _card(title: str, estimate: Estimate, text: str) -> str:
@@ -128,12 +165,32 @@ def _card(title: str, estimate: Estimate, text: str) -> str:
 
 
 def _by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
-    tables = [
-        (label, page.table(task_headings(numbers), task_rows(numbers), names=2, total=True))
-        for label, numbers in zip(labels(runs), summaries, strict=True)
-        if numbers.by_task
-    ]
-    return page.section("Results by task", *_shown(tables, len(runs) > 1))
+    """A table of one run, or a table per measure of several."""
+    if len(runs) > 1:
+        return page.section("Results by task", *_compared_by_task(runs, summaries))
+    (numbers,) = summaries
+    if not numbers.by_task:
+        return ""
+    table = page.table(task_headings(numbers), task_rows(numbers), names=2, total=True)
+    return page.section("Results by task", table)
+
+
+def _compared_by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[str]:
+    """For every measure a row per task and a column per run."""
+    parts = []
+    for name, title in task_titles(summaries).items():
+        columns = [
+            [*map(show, each.by_task.get(name, ())), *[MISSING] * len(_task_titles(runs))]
+            for each in summaries
+        ]
+        rows = [
+            [task, *(column[place] for column in columns)]
+            for place, task in enumerate(_task_titles(runs))
+        ]
+        rows.append(["average", *(show(each.values.get(name)) for each in summaries)])
+        table = page.table(["task", *labels(runs)], rows, names=1, total=True)
+        parts += [page.tag("h3", title.capitalize()), table]
+    return parts
 
 
 def _by_partner(runs: Sequence[RunData]) -> str:
@@ -206,7 +263,7 @@ def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
         ("Dormant units", curves.dormant_curve(runs)),
         (STABILITY, curves.stability_plasticity(summaries)),
     ]
-    text = "Shading marks every other task."
+    text = f"{' '.join(_lines(runs))} Shading marks every other task."
     if "average_score" in measures:
         text = f"The average is over all tasks, including those not trained yet. {text}"
     if dict(plots)[TRANSFER]:
@@ -229,14 +286,21 @@ def _task_curves(runs: Sequence[RunData]) -> str:
     rest = count(len(plots) - FEW, "more task")
     folded = page.details(rest, _grid(plots[FEW:])) if plots[FEW:] else ""
     text = (
-        "Line: mean over seeds. Band: 95 % interval. Grey: the task's own training. "
+        f"{' '.join(_lines(runs))} Grey: the task's own training. "
         "Dashed: a score of 1, if in range."
     )
-    if len(runs) == 1 and len(runs[0].seeds) > 1:
-        text += " Thin lines: single seeds."
     return page.section(
         "Learning curves by task", _legend(runs), _soft(text), _grid(plots[:FEW]), folded
     )
+
+
+def _lines(runs: Sequence[RunData]) -> list[str]:
+    """What the lines and bands of plots are."""
+    shown = {spread_for(len(run.seeds)) for run in runs}
+    thin = "Thin lines: single seeds." if "seeds" in shown else ""
+    band = f"Band: 95 % interval ({FEW_SEEDS} seeds or more)." if "ci" in shown else ""
+    mean = "Line: one seed." if shown == {"none"} else "Thick line: mean over seeds."
+    return list(filter(None, [mean, thin, band]))
 
 
 def _task_titles(runs: Sequence[RunData]) -> list[str]:
@@ -252,7 +316,7 @@ def _legend(runs: Sequence[RunData]) -> str:
     if len(runs) == 1:
         return ""
     entries = [
-        page.key(themed(series(index)[0]), series(index)[1], f"{index + 1} · {label}")
+        page.key(themed(series(index).colour), str(series(index).dash), f"{index + 1} · {label}")
         for index, label in enumerate(labels(runs))
     ]
     return page.box("ul", "\n".join(entries), "legend")
@@ -303,12 +367,16 @@ def _commands(runs: Sequence[RunData]) -> str:
     )
 
 
-def _settings(runs: Sequence[RunData]) -> str:
+def _setting_rows(runs: Sequence[RunData]) -> list[list[str]]:
+    """Name and values of every setting."""
     configs = [dict(flatten(run.config)) for run in runs]
     names = dict.fromkeys(name for config in configs for name in config)  # unique, in order
-    rows = [[name, *(str(config.get(name, "")) for config in configs)] for name in names]
+    return [[name, *(str(config.get(name, "")) for config in configs)] for name in names]
+
+
+def _settings(runs: Sequence[RunData]) -> str:
     heads = ["setting", *(labels(runs) if len(runs) > 1 else ["value"])]
-    return page.table(heads, rows, names=len(heads))
+    return page.table(heads, _setting_rows(runs), names=len(heads))
 
 
 def _grid(plots: Sequence[str]) -> str:

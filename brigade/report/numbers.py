@@ -10,34 +10,42 @@ from typing import Any
 
 import numpy as np
 
+from brigade.report.estimate import Estimate
 from brigade.report.read import RunData
-from brigade.report.summary import Estimate, Summary, summary
+from brigade.report.summary import Summary, summary
 from brigade.runs.folder import write_atomically
 
 SCORES = ("run", "seed", "task", "task_name", "partner", "seat", "steps", "score", "return")
 SUMMARY = ("run", "benchmark", "method", "seeds", "task", "task_name")
+SPREAD = ("", "_half_width", "_min", "_max")  # after the name of a measure
+SEEDS = ("run", "benchmark", "method", "seed", "task", "task_name")
 
 
 def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
-    """Write scores.csv and summary.csv.
+    """Write scores.csv, summary.csv and seeds.csv.
 
-    The first has a row per evaluation, task, partner, seat and seed, the second a row per task.
+    The first has a row per evaluation, task, partner, seat and seed. The second has a row per task
+    with every measure's mean over seeds, the third a row per task and seed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    scores, totals = folder / "scores.csv", folder / "summary.csv"
-    write_atomically(scores, _csv(SCORES, _score_rows(runs)))
     summaries = [summary(run) for run in runs]
     measures = list(dict.fromkeys(name for numbers in summaries for name in numbers.measures))
-    estimates = [f"{name}{end}" for name in measures for end in ("", "_half_width")]
-    rows = _summary_rows(runs, summaries, measures)
-    write_atomically(totals, _csv((*SUMMARY, *estimates), rows))
-    return [scores, totals]
+    estimates = [f"{name}{end}" for name in measures for end in SPREAD]
+    contents = {
+        "scores.csv": csv_bytes(SCORES, _score_rows(runs)),
+        "summary.csv": csv_bytes((*SUMMARY, *estimates), _summary_rows(runs, summaries, measures)),
+        "seeds.csv": csv_bytes((*SEEDS, *measures), _seed_rows(runs, summaries, measures)),
+    }
+    for name, content in contents.items():
+        write_atomically(folder / name, content)
+    return [folder / name for name in contents]
 
 
-def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+def csv_bytes(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """A CSV file that spreadsheets can open safely."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(headings)
+    writer.writerow([safe(heading) for heading in headings])
     writer.writerows([safe(cell) for cell in row] for row in rows)
     return text.getvalue().encode("utf-8", "replace")
 
@@ -66,17 +74,41 @@ def _summary_rows(
     """A row per task, then one for the whole run, whose task is `all`."""
     for label, numbers in zip(_names(runs), summaries, strict=True):
         run = (label, numbers.benchmark, numbers.method, numbers.seeds)
-        for index, task in enumerate(numbers.task_names):
-            by_task = [numbers.by_task.get(name) for name in measures]
-            yield (*run, index + 1, task, *_cells(row[index] if row else None for row in by_task))
-        yield (*run, "all", "", *_cells(numbers.values.get(name) for name in measures))
+        for task, name, estimates in _tasks(numbers, measures):
+            yield (*run, task, name, *_cells(estimates))
+
+
+def _seed_rows(
+    runs: Sequence[RunData], summaries: Sequence[Summary], measures: Sequence[str]
+) -> Iterator[Sequence[Any]]:
+    """The same rows for every seed."""
+    for label, run, numbers in zip(_names(runs), runs, summaries, strict=True):
+        for task, name, estimates in _tasks(numbers, measures):
+            for place, seed in enumerate(run.seeds):
+                values = (each.values[place] if each else np.nan for each in estimates)
+                named = (label, numbers.benchmark, numbers.method, seed, task, name)
+                yield (*named, *map(_cell, values))
+
+
+def _tasks(
+    numbers: Summary, measures: Sequence[str]
+) -> Iterator[tuple[int | str, str, list[Estimate | None]]]:
+    """Number, name and estimates of every task, then those of the whole run."""
+    by_task = [numbers.by_task.get(name) for name in measures]
+    for index, name in enumerate(numbers.task_names):
+        yield index + 1, name, [row[index] if row else None for row in by_task]
+    yield "all", "", [numbers.values.get(name) for name in measures]
 
 
 def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float | str]:
-    """Two cells per estimate; empty if unknown."""
-    for estimate in estimates:
-        for value in (estimate.mean, estimate.half_width) if estimate else (np.nan, np.nan):
-            yield "" if np.isnan(value) else value
+    """Mean, half-width of the interval, lowest and highest seed; empty if unknown."""
+    for each in estimates:
+        known = (each.mean, each.half_width, min(each.values), max(each.values)) if each else ()
+        yield from map(_cell, known or (np.nan,) * len(SPREAD))
+
+
+def _cell(value: float) -> float | str:
+    return "" if np.isnan(value) else value
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:

@@ -49,36 +49,54 @@ def details(title: str, markup: str) -> str:
 
 
 def card(title: str, number: str, after: str, text: str) -> str:
-    """A headline number, its interval in small print, and a short description."""
+    """A headline number, its spread in small print, and a short description."""
     small = f" <small>{escape(after)}</small>" if after else ""
     value = f'<div class="number">{escape(number)}{small}</div>'
     return box("div", tag("h3", title) + value + tag("div", text, "soft"), "card")
 
 
 def table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], names: int, total: bool = False
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    names: int,
+    total: bool = False,
+    stacked: bool = False,
 ) -> str:
-    """`names` left-aligned columns, then right-aligned numbers; `total` sets the last row bold."""
-    lines = [_row("th", headings, names, "")]
+    """`names` left-aligned columns, then right-aligned numbers; `total` sets the last row bold.
+
+    On a narrow screen a `stacked` table has a block per row and a line per cell; others scroll
+    sideways with their first column in place.
+    """
     body = list(rows)
+    labels = headings if stacked else ()
+    lines = [_row("th", headings, names, "head")]
     for index, row in enumerate(body):
         last = total and index == len(body) - 1
-        lines.append(_row("td", row, names, "total" if last else ""))
-    return box("div", box("table", "\n".join(lines)), "wide")
+        lines.append(_row("td", row, names, "total" if last else "", labels))
+    css = "wide stacked" if stacked else "wide"
+    return box("div", box("table", "\n".join(lines)), css)
 
 
-def _row(cell: str, texts: Sequence[str], names: int, css: str) -> str:
+def _row(cell: str, texts: Sequence[str], names: int, css: str, labels: Sequence[str] = ()) -> str:
     cells = [
-        tag(cell, text) if i < names else f'<{cell} class="n">{_number(text)}</{cell}>'
+        f"<{cell}{_css('' if i < names else 'n')}{_label(labels, i)}>"
+        f"{escape(text) if i < names else _number(text)}</{cell}>"
         for i, text in enumerate(texts)
     ]
     return f"<tr{_css(css)}>{''.join(cells)}</tr>"
 
 
+def _label(labels: Sequence[str], place: int) -> str:
+    """The heading of a cell, for screens on which rows are blocks."""
+    return f' data-label="{escape(labels[place])}"' if labels else ""
+
+
 def _number(text: str) -> str:
-    """A number whose interval goes below it on a narrow screen."""
-    mean, sign, half_width = text.partition(" ± ")
-    return escape(mean) + (f' <span class="half">± {escape(half_width)}</span>' if sign else "")
+    """A number whose spread, ± or in brackets, goes below it on a narrow screen."""
+    mean, space, spread = text.partition(" ")
+    if not spread.startswith(("±", "(", "[")):
+        return escape(text)
+    return f'{escape(mean)}{space}<span class="half">{escape(spread)}</span>'
 
 
 def plot(title: str, svg: str) -> str:

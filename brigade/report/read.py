@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES, RunFolderError, read_n
 PICTURE = re.compile(r"seed(\d{1,9})-task(\d{1,9})\.png")
 PNG = b"\x89PNG\r\n\x1a\n"
 MAX_PICTURE_BYTES = 4_000_000  # pictures are embedded in the page
+MAX_NAME = 80  # characters of a display name
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 LogRow: TypeAlias = dict[str, Any]
@@ -39,6 +40,8 @@ class RunData:
     pictures: Mapping[tuple[int, int], bytes]  # PNGs by seed and task (from 1)
     version: str = ""  # of the Brigade that wrote it
     measures: tuple[str, ...] = ()  # of its benchmark; empty in older runs
+    names: Mapping[str, str] = field(default_factory=dict)  # by what they name, such as the method
+    title: str = ""  # what the reader calls it, if asked for
 
     @property
     def name(self) -> str:
@@ -121,6 +124,12 @@ class RunData:
         """The method, or the generator of a population."""
         return self.setting("generator" if self.is_population else "method")
 
+    @property
+    def method_name(self) -> str:
+        """What the method calls itself, or its setting without the file it is in."""
+        own = "" if self.is_population else self.names.get("method", "")
+        return own or self.algorithm.rpartition(".py:")[2]
+
     def setting(self, name: str) -> str:
         """A setting as text; empty if there is none with this name."""
         return str(self.config.get(name, ""))
@@ -154,7 +163,14 @@ def read_run(path: str | Path) -> RunData:
     log, pictures = _read_log(folder / "log.jsonl"), _read_pictures(folder / "pictures")
     version, named = str(content.get("brigade", "")), content.get("measures", [])
     measures = tuple(map(str, named)) if isinstance(named, list) else ()
-    return RunData(folder, content["config"], arrays, log, pictures, version, measures)
+    names = _read_names(content.get("names", {}))
+    return RunData(folder, content["config"], arrays, log, pictures, version, measures, names)
+
+
+def _read_names(names: Any) -> dict[str, str]:
+    """Display names; older runs have none."""
+    items = names.items() if isinstance(names, dict) else ()
+    return {key: name[:MAX_NAME] for key, name in items if isinstance(name, str)}
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 # Okabe and Ito's colour-blind safe palette; brighter on a dark background.
 SERIES = (
     ("#0072b2", "#4fb0e8"),
@@ -12,6 +14,9 @@ SERIES = (
     ("#5a6570", "#b3bcc6"),
 )
 DASHES = ("solid", "dashed", "dotted")  # for runs with the same colour
+# In print every run has its own dash and marker, so that lines differ without colour, too.
+PRINT_DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 2)))
+PRINT_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 INK, LINE, SHADE = "#1f2430", "#9aa3ad", "#eceff3"
 THEME = {
@@ -27,9 +32,34 @@ THEME = {
 }
 
 
-def series(index: int) -> tuple[str, str]:
-    """Colour (of the light theme) and dash of a run's line."""
-    return SERIES[index % len(SERIES)][0], DASHES[index // len(SERIES) % len(DASHES)]
+class Look(NamedTuple):
+    """How the line of a run is drawn."""
+
+    colour: str
+    dash: str | tuple[int, tuple[int, ...]]
+    marker: str = ""
+    width: float = 1.8
+    shift: int = 0  # moves the markers, so that those of several runs do not cover each other
+    name: str = ""  # in the legend
+    fine: float = 0.6  # width of the lines of single seeds
+
+
+def series(index: int) -> Look:
+    """Colour (of the light theme) and dash of a run's line on a page."""
+    return Look(SERIES[index % len(SERIES)][0], DASHES[index // len(SERIES) % len(DASHES)])
+
+
+def printed_series(index: int, name: str, fine: float) -> Look:
+    """Colour, dash and marker of a run's line in a paper."""
+    return Look(
+        SERIES[index % len(SERIES)][0],
+        PRINT_DASHES[(index + index // len(SERIES)) % len(PRINT_DASHES)],
+        PRINT_MARKERS[index % len(PRINT_MARKERS)],
+        width=1.2,
+        shift=index,
+        name=name,
+        fine=fine,
+    )
 
 
 def themed(svg: str) -> str:
@@ -62,7 +92,7 @@ p{margin:6px 0;max-width:76ch}
 .cards{display:grid;gap:14px;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));margin:20px 0}
 .card{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:14px 16px}
 .card .number{font-size:1.9rem;font-weight:650;line-height:1.25;font-variant-numeric:tabular-nums}
-.card .number small{font-size:1rem;font-weight:400;color:var(--soft)}
+.card .number small{display:inline-block;font-size:1rem;font-weight:400;color:var(--soft)}
 .plots{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(min(320px,100%),1fr))}
 figure{margin:0;background:var(--card);border:1px solid var(--edge);border-radius:10px;
  padding:12px 14px 8px}
@@ -75,10 +105,13 @@ figure svg *{stroke-linejoin:round;stroke-linecap:butt}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:7px 14px;text-align:left;border-bottom:1px solid var(--edge);vertical-align:top}
 th{font-weight:600;font-size:.85rem;color:var(--soft)}
-td.n,th.n{text-align:right;white-space:nowrap}
+td.n,th.n{text-align:right}td.n{white-space:nowrap}
 .half{color:var(--soft);font-weight:400}
 tr:last-child td{border-bottom:0}
 tr.total td{font-weight:650;border-top:2px solid var(--edge)}
+.wide:not(.stacked) td:first-child,.wide:not(.stacked) th:first-child{position:sticky;left:0;
+ background:var(--card)}
+h2+h3,h3{margin-top:14px}figure h3,.card h3{margin-top:0}
 details{margin:12px 0}
 summary{cursor:pointer;font-weight:600;padding:4px 0}
 details[open]>summary{margin-bottom:8px}
@@ -91,11 +124,22 @@ td code{overflow-wrap:anywhere}
 .legend li{overflow-wrap:anywhere}
 .key{display:inline-block;width:28px;margin-right:8px;vertical-align:middle;border-top:3px solid}
 footer{margin-top:44px}
+@media (min-width:561px){.stacked td:first-child{white-space:nowrap}}
 @media (max-width:560px){
  main{padding:18px 12px 48px}h1{font-size:1.4rem}
  th,td{padding:6px 8px}td,th{font-size:.85rem}.cards{gap:10px}
- th.n{white-space:normal}.half{display:block}.card:first-child:nth-last-child(odd){grid-column:1/-1}
+ .half{display:block}.card:first-child:nth-last-child(odd){grid-column:1/-1}
  .cards{grid-template-columns:repeat(2,minmax(0,1fr))}.card{padding:10px 12px}
+ .stacked tr.head{display:none}.stacked tr{display:block;padding:8px 0}
+ .stacked tr+tr+tr{border-top:2px solid var(--edge)}.stacked .half{display:inline}
+ .stacked td{display:flex;justify-content:flex-end;gap:6px;border:0;padding:2px 10px}
+ .stacked td.n{white-space:normal;text-align:right}
+ .stacked td::before{content:attr(data-label);color:var(--soft);margin-right:auto}
+ .stacked td:first-child{font-weight:650;font-size:.95rem;justify-content:flex-start}
+ .wide:not(.stacked) td:first-child{max-width:130px;overflow-wrap:anywhere}
+ .wide:not(.stacked) td,.wide:not(.stacked) th{padding:6px 5px}
+ .wide:not(.stacked) .half{font-size:.72rem}
+ .stacked td:first-child::before{content:none}
  .card .number{font-size:1.45rem}.kitchens{grid-template-columns:repeat(2,minmax(0,1fr))}
 }
 """

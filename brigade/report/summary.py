@@ -5,30 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from brigade import registry
 from brigade.core.protocols import CONTINUAL_MEASURES
 from brigade.errors import UserError
 from brigade.metrics.result import Floats
-from brigade.metrics.stats import mean_and_interval
+from brigade.report.estimate import Estimate
 from brigade.report.measures import Measure
 from brigade.report.read import RunData
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over seeds and the half-width of its 95 % interval (nan for one seed)."""
-
-    mean: float
-    half_width: float
-    decimals: int = 2  # intervals over a few seeds are wide: more would mean nothing
-
-    def __str__(self) -> str:
-        """Mean and interval."""
-        if np.isnan(self.half_width):
-            return _rounded(self.mean, self.decimals)
-        return f"{_rounded(self.mean, self.decimals)} ± {_rounded(self.half_width, self.decimals)}"
 
 
 @dataclass(frozen=True)
@@ -95,15 +78,10 @@ def find(name: str) -> Measure:
 
 
 def estimate(measure: Measure, values: Floats | None) -> Estimate | None:
-    """The mean of a measure's values [seed], with its interval."""
+    """The mean of a measure's values [seed], with its spread."""
     return None if values is None else mean_over_seeds(values, measure.decimals)
 
 
 def mean_over_seeds(values: Floats, decimals: int = 2) -> Estimate:
-    """The mean of values [seed], with its interval."""
-    mean, half_width = mean_and_interval(values)
-    return Estimate(float(mean), float(half_width), decimals)
-
-
-def _rounded(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # + 0.0 turns -0.00 into 0.00
+    """The mean of values [seed], with its spread."""
+    return Estimate(tuple(float(value) for value in values), decimals)

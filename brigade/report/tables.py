@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from brigade.report.estimate import FEW, Estimate, spread_for
 from brigade.report.read import RunData
-from brigade.report.summary import Estimate, Summary, mean_over_seeds, summary
+from brigade.report.summary import Summary, mean_over_seeds, summary
+
+MISSING = "-"
+Columns: TypeAlias = dict[str, list[str]]  # cells by heading
 
 
 def labels(runs: Sequence[RunData]) -> list[str]:
-    """The shortest labels that distinguish the runs."""
+    """The titles that were asked for, or the shortest labels that distinguish the runs."""
     choices = (
+        [run.title for run in runs],
+        [run.method_name for run in runs],
         [run.algorithm for run in runs],
-        [f"{run.setting('benchmark')} {run.algorithm}" for run in runs],
+        [f"{run.setting('benchmark')} {run.method_name}" for run in runs],
         [run.name for run in runs],
     )
     for names in choices:
@@ -29,7 +37,7 @@ def labels(runs: Sequence[RunData]) -> list[str]:
 
 def show(estimate: Estimate | None) -> str:
     """An estimate, or a dash if it is not known."""
-    return "-" if estimate is None else str(estimate)
+    return MISSING if estimate is None else str(estimate)
 
 
 def task_headings(numbers: Summary) -> list[str]:
@@ -40,6 +48,14 @@ def task_headings(numbers: Summary) -> list[str]:
     ]
     now = [head if numbers.finished else head.replace("at the end", "now") for head in heads]
     return ["", "task", *now]
+
+
+def task_titles(summaries: Sequence[Summary]) -> dict[str, str]:
+    """The titles of all measures that are defined per task, by name."""
+    titles: dict[str, str] = {}
+    for numbers in summaries:
+        titles |= dict(zip(_task_measures(numbers), task_headings(numbers)[2:], strict=True))
+    return titles
 
 
 def task_rows(numbers: Summary) -> list[list[str]]:
@@ -54,11 +70,11 @@ def task_rows(numbers: Summary) -> list[list[str]]:
 
 def _task_measures(numbers: Summary) -> list[str]:
     """The measures that are defined per task, in chronological order."""
-    order = {"after_training": 0, "average_score": 1}
+    order = {"after_training": 0, "current_score": 0, "average_score": 1}
     return sorted(numbers.by_task, key=lambda name: order.get(name, 2))
 
 
-def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> dict[str, list[str]]:
+def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> Columns:
     """Columns by heading, one cell per run, without empty and redundant columns.
 
     A benchmark that all runs share is printed above the table instead.
@@ -66,19 +82,47 @@ def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> dict[st
     columns = {
         "run": labels(runs),
         "benchmark": [numbers.benchmark for numbers in summaries],
-        "method": [numbers.method for numbers in summaries],
+        "method": [run.method_name for run in runs],
         "seeds": [str(numbers.seeds) for numbers in summaries],
     }
     if one_benchmark(runs):
         del columns["benchmark"]
     if columns["run"] == columns["method"]:
         del columns["run"]
+    elif all(run.title for run in runs):  # who names the runs needs no other names
+        del columns["method"]
     named = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     for name, measure in named.items():
         cells = [numbers.values.get(name) for numbers in summaries]
         if any(cells):
             columns[measure.title] = [show(cell) for cell in cells]
     return columns
+
+
+def in_parts(columns: Columns, first: int, width: int) -> list[Columns]:
+    """The columns as one or more tables that fit the width, each with the `first` columns."""
+    if _width(columns) <= width:
+        return [columns]
+    folded = {_fold(heading, cells): cells for heading, cells in columns.items()}
+    names, rest = list(folded)[:first], list(folded)[first:]
+    parts: list[list[str]] = [[]]
+    for heading in rest:
+        chosen = [*names, *parts[-1], heading]
+        if parts[-1] and _width({each: folded[each] for each in chosen}) > width:
+            parts.append([])
+        parts[-1].append(heading)
+    return [{each: folded[each] for each in [*names, *part]} for part in parts]
+
+
+def _fold(heading: str, cells: Sequence[str]) -> str:
+    """A heading in lines that are as wide as its cells, or its longest word."""
+    return textwrap.fill(heading, max(map(len, [*cells, *heading.split()])))
+
+
+def _width(columns: Columns) -> int:
+    """How wide a table of these columns is printed."""
+    widest = [max(map(len, [*cells, *head.splitlines()])) for head, cells in columns.items()]
+    return sum(widest) + 2 * (len(widest) - 1)
 
 
 def one_benchmark(runs: Sequence[RunData]) -> str:
@@ -118,11 +162,17 @@ def unfinished(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[st
 
 
 def explanations(summaries: Sequence[Summary]) -> list[str]:
-    """Notes under the tables: what ± means, and why measures are missing."""
-    several = any(numbers.seeds > 1 for numbers in summaries)
+    """Notes under the tables: what stands beside the means, and why measures are missing."""
+    shown = {spread_for(numbers.seeds) for numbers in summaries}
     notes = {note for numbers in summaries for note in numbers.notes}
-    interval = "± is the half-width of the 95 % confidence interval over seeds."
-    return ([interval] if several else []) + sorted(notes)
+    beside = []
+    if "seeds" in shown:
+        beside.append(
+            f"In brackets: lowest and highest seed (95 % intervals need {FEW} seeds or more)."
+        )
+    if "ci" in shown:
+        beside.append("± is the half-width of the 95 % confidence interval over seeds.")
+    return beside + sorted(notes)
 
 
 def partner_rows(run: RunData) -> list[list[str]]:
@@ -175,8 +225,12 @@ def print_summary(console: Console, runs: Sequence[RunData]) -> None:
         if one_benchmark(runs):
             _print_line(console, one_benchmark(runs))
         columns = comparison(runs, summaries)
-        rows = [list(row) for row in zip(*columns.values(), strict=True)]
-        _print_table(console, list(columns), rows, names=list(columns).index("seeds"))
+        names = list(columns).index("seeds")
+        for number, part in enumerate(in_parts(columns, names + 1, console.width)):
+            if number:
+                _print_line(console, "")
+            rows = [list(row) for row in zip(*part.values(), strict=True)]
+            _print_table(console, list(part), rows, names)
     for note in unfinished(runs, summaries) + explanations(summaries):
         _print_line(console, note)
 
@@ -202,9 +256,13 @@ def _print_line(console: Console, line: str) -> None:
     console.print(_text(console, line), soft_wrap=not console.is_terminal)
 
 
+def printable(text: str) -> str:
+    """Text without control characters, which could manipulate a terminal or end a comment."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def _text(console: Console, text: str) -> Text:
-    """Text without control characters, which could manipulate the terminal."""
-    clean = "".join(c if c.isprintable() else "?" for c in text)
+    clean = printable(text)
     if console.options.ascii_only:
         clean = clean.replace("±", "+-").encode("ascii", "replace").decode()
     return Text(clean)

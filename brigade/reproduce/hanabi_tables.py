@@ -14,10 +14,10 @@ from rich.console import Console
 
 from brigade.benchmarks.lifelong_hanabi import READY_MADE
 from brigade.errors import UserError
-from brigade.metrics.stats import mean_and_interval
 from brigade.partners.pools import Pool, read_pool
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
-from brigade.report.summary import Estimate
+from brigade.report.estimate import Estimate
+from brigade.report.summary import mean_over_seeds
 from brigade.reproduce.command import SMALL_NOTE, WIDTH
 from brigade.reproduce.lifelong_hanabi import NOTE, life, small
 from brigade.reproduce.table import Cell, print_table, save
@@ -232,12 +232,8 @@ def play_cells(
 
 
 def known(values: np.ndarray) -> Estimate:
-    """The mean over agents or seeds that have a value, and its 95 % interval."""
-    there = values[~np.isnan(values)]
-    if not len(there):
-        return Estimate(float("nan"), float("nan"))
-    mean, half_width = mean_and_interval(there)
-    return Estimate(float(mean), float(half_width))
+    """The mean over agents or seeds that have a value."""
+    return mean_over_seeds(values[~np.isnan(values)])
 
 
 def figure(scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> Path:

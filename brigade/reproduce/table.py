@@ -14,13 +14,19 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from brigade.report.estimate import FEW, Estimate, spread_for
 from brigade.report.read import RunData, read_run
-from brigade.report.summary import Estimate, estimate, find
+from brigade.report.summary import estimate, find
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.runs.folder import write_atomically
 
-UNKNOWN = Estimate(float("nan"), float("nan"))
-HEADINGS = ("run", "measure", "ours", "published", "difference", "in our 95 % CI")
+UNKNOWN = Estimate(())
+HEADINGS = ("run", "measure", "ours", "published", "difference", "within")
+WITHIN = {  # by what stands beside our means
+    "seeds": "Within: whether the published number lies between our lowest and highest seed, in "
+    f"brackets (a 95 % interval needs {FEW} seeds or more).",
+    "ci": "Within: whether the published number lies in our 95 % interval (±, Student's t).",
+}
 COLUMNS = ("run", "measure", "ours", "published", "apart", "within")  # of files: do not change
 
 
@@ -40,10 +46,11 @@ class Cell:
 
     @property
     def covered(self) -> bool | None:
-        """Whether our interval covers the published number; None if one of them is missing."""
-        if self.difference is None or not np.isfinite(self.ours.half_width):
+        """Whether our seeds or interval cover the published number; None if either is missing."""
+        low, high = self.ours.bounds()
+        if self.published is None or np.isnan(low):
             return None
-        return bool(abs(self.difference) <= self.ours.half_width)
+        return bool(low <= self.published.value <= high)
 
     def texts(self) -> tuple[str, ...]:
         """The cells of a table row."""
@@ -81,12 +88,19 @@ def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequ
         name, *rest = each.texts()
         table.add_row(name if first else "", *rest, end_section=last)
     console.print(table)
-    for note in notes:
+    for note in (*explanations(cells), *notes):
         console.print(note)
+
+
+def explanations(cells: Sequence[Cell]) -> list[str]:
+    """What stands beside our means, and what it is compared with."""
+    shown = {spread_for(len(each.ours.values)) for each in cells}
+    return [text for spread, text in WITHIN.items() if spread in shown]
 
 
 def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> Path:
     """Write table.md, table.csv and table.json."""
+    notes = [*explanations(cells), *notes]
     lines = [f"# {title}", "", *notes, ""] if notes else [f"# {title}", ""]
     lines += [_markdown(COLUMNS), _markdown(["---"] * len(COLUMNS))]
     lines += [_markdown(each.texts()) for each in cells]
@@ -103,6 +117,7 @@ def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) 
             "measure": each.measure,
             "mean": _number(each.ours.mean),
             "half_width": _number(each.ours.half_width),
+            "seeds": [_number(value) for value in each.ours.values],
             "published": None if each.published is None else each.published.value,
             "published_half_width": None if each.published is None else each.published.half_width,
             "apart": None if each.difference is None else _number(each.difference),

@@ -165,8 +165,11 @@ class Experiment:
         measures = list(self.benchmark().measures)
         if self.generator is not None:
             measures = list(self.generator.measures)
-        tree = {"format": FORMAT, "brigade": version, "measures": measures}
-        return json.dumps(tree | ({"code": code} if code else {}) | {"config": config}, indent=2)
+        head: dict[str, Any] = {"format": FORMAT, "brigade": version, "measures": measures}
+        # Its own name only: a subclass of EWC that gives itself none is not EWC.
+        if name := vars(type(self.method)).get("display_name"):
+            head["names"] = {"method": name}
+        return json.dumps(head | ({"code": code} if code else {}) | {"config": config}, indent=2)
 
 
 def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experiment:

@@ -40,10 +40,10 @@ def summary_picture(runs: dict[str, RunData]) -> Figure:
     """Average score over time, and forgetting against transfer."""
     figure, (over_time, plane) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for name, run in runs.items():
-        mean, half = mean_and_interval(run.score.mean(1), axis=1)
+        seeds = run.score.mean(1)  # [eval, seed]
         style = "--" if name in DASHED else "-"
-        (line,) = over_time.plot(run.steps / 1e6, mean, style, label=name)
-        over_time.fill_between(run.steps / 1e6, mean - half, mean + half, alpha=0.2, lw=0)
+        (line,) = over_time.plot(run.steps / 1e6, seeds.mean(1), style, label=name)
+        over_time.plot(run.steps / 1e6, seeds, color=line.get_color(), lw=0.5, alpha=0.5)
         numbers = summary(run)
         gained, lost = numbers.values["area_gained"], numbers.values["forgetting"]
         assert gained is not None

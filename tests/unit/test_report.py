@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
+from support.run_folders import CONFIG, FIRST, SECOND, make_run, many_seeds
 
 from brigade.envs.overcooked.events import EVENTS
 from brigade.report import (
@@ -25,51 +26,17 @@ from brigade.report import (
     write_report,
 )
 from brigade.report.command import command
+from brigade.report.estimate import Estimate
 from brigade.report.measures import NO_BASELINES, REPEATED
-from brigade.report.summary import Estimate, summary
+from brigade.report.paint import line
+from brigade.report.style import series
+from brigade.report.summary import summary
 from brigade.report.tables import labels
 from brigade.runs.config import as_flags
 
 T = 12.706204736  # 97.5 % quantile of Student's t with one degree of freedom: two seeds
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
-CONFIG = {
-    "benchmark": "meal/level-1",
-    "method": "ft",
-    "learner": "ippo",
-    "seeds": 2,
-    "tasks": 2,
-    "greedy": False,
-    "ppo": {"learning_rate": 0.002, "anneal": True},
-    "network": {"hidden": [64, 64]},
-}
-STEPS = [0, 50, 100, 150, 200]
-# [eval, task] of both seeds
-FIRST = [[0, 0], [0.5, 0], [1.0, 0], [0.5, 0.4], [0.5, 0.8]]
-SECOND = [[0, 0], [0.4, 0], [0.8, 0.2], [0.8, 0.4], [0.4, 0.62]]
 PNG = b"\x89PNG\r\n\x1a\n" + b"not much of a picture"
-
-
-def make_run(path, evals=5, names=("kitchen 1", "kitchen 2"), config=CONFIG, number=1, **arrays):
-    """Two seeds (3 and 4), two tasks of 100 steps, two episodes 0.1 above and below the mean."""
-    path.mkdir(parents=True)
-    head = {"format": number, "brigade": "0.1.0", "config": config}
-    (path / "config.json").write_text(json.dumps(head))
-    mean = np.stack([FIRST, SECOND], axis=-1)[:evals, :, None, :, None]
-    score = (mean + np.array([-0.1, 0.1])).astype(np.float32)
-    content = {
-        "score": score,
-        "returns": 20 * score,
-        "steps": np.array(STEPS[:evals]),
-        "task_ends": np.array([100, 200]),
-        "task_names": np.array(names),
-        "seeds": np.array([3, 4]),
-        "axes": np.array(["eval", "task", "partner", "seed", "episode"]),
-    }
-    np.savez(path / "returns.npz", **(content | arrays))
-    rows = [{"task": 0, "update": i, "steps": 10 * i, "seconds": 0.1 * i} for i in range(1, 6)]
-    lines = [json.dumps(row | {"metrics": {"score": [0.1, 0.3], "loss": [1, 2]}}) for row in rows]
-    (path / "log.jsonl").write_text("\n".join(lines) + "\n")
-    return path
 
 
 def page_of(*runs, folder):
@@ -117,12 +84,12 @@ def test_a_run_is_reported_by_the_measures_of_its_benchmark(tmp_path):
     numbers = summary(run)
     assert list(numbers.values) == ["average_return", "after_training"]
     near(numbers.values["average_return"], 20 * 0.65, 20 * 0.51)
-    assert "Average return 11.60 ± 17.79." in printed(run)
+    assert "Average return 11.60 (10.20 to 13.00)." in printed(run)
     assert "forgetting" not in printed(run)
     page = page_of(run, folder=tmp_path / "out")
     assert "Average return" in page
     assert "Forgetting" not in page
-    _, totals = (rows_of(path) for path in write_csv([run], tmp_path / "out"))
+    _, totals, _ = (rows_of(path) for path in write_csv([run], tmp_path / "out"))
     assert float(totals[-1]["average_return"]) == pytest.approx(11.6)
     assert "forgetting" not in totals[0]
 
@@ -142,8 +109,8 @@ def test_partners_and_seats_are_axes_of_their_own(tmp_path):
     near(summary(run).values["average_score"], 0.65 * 0.45, 0.51 * 0.45)
     assert run.mean("score", "seat", "partner").shape == (2, 2)
     text = printed(run)
-    assert "human: on seat 0 0.58 ± 0.89, on seat 1 0.29 ± 0.44" in text
-    assert "static: on seat 0 0.12 ± 0.18" in text
+    assert "human: on seat 0 0.58 (0.51 to 0.65), on seat 1 0.29 (0.26 to 0.33)" in text
+    assert "static: on seat 0 0.12 (0.10 to 0.13)" in text
     assert "Scores by partner and seat" in page_of(run, folder=tmp_path / "out")
     wrong = named | {"partner_names": np.array(["human"])}
     with pytest.raises(RunFolderError, match="axis partner of score has length 2"):
@@ -238,12 +205,58 @@ def test_one_seed_has_no_interval(tmp_path):
     page_of(run, folder=tmp_path / "out")
 
 
+def test_an_estimate_shows_few_seeds_and_the_interval_of_many():
+    two, five = Estimate((0.7, 0.9)), Estimate((0.6, 0.7, 0.8, 0.9, 1.0))
+    assert str(two) == "0.80 (0.70 to 0.90)"
+    # Standard deviation 0.158114, t(.975, 4 degrees) = 2.776445: 2.776445 * 0.158114 / sqrt(5).
+    assert str(five) == "0.80 ± 0.20"
+    assert five.half_width == pytest.approx(0.196324, abs=1e-6)
+    shown = ("0.80 (0.60 to 1.00)", "0.80 ± 0.20", "0.80 ± 0.16", "0.80 ± 0.07", "0.80")
+    assert tuple(five.show(each) for each in ("seeds", "ci", "std", "se", "none")) == shown
+    assert two.show("ci") == "0.80 ± 1.27"  # who asks for it gets it
+    assert two.bounds() == (0.7, 0.9)
+    assert str(Estimate((0.7,))) == "0.70"
+    assert str(Estimate(())) == str(Estimate((0.7, math.nan))) == "-"
+
+
+def drawn_line(values):
+    """Thin lines, and the lower and upper end of the bands, of a plotted line."""
+    axes = Figure().subplots()
+    axes.set_ylim(0, 1)
+    line(axes, series(0), np.arange(3.0), np.array(values))
+    thin = [each for each in axes.lines if each.get_linewidth() < 1]
+    bands = [each.get_paths()[0].vertices[:, 1] for each in axes.collections]
+    return len(thin), [(band.min(), band.max()) for band in bands]
+
+
+def test_few_seeds_are_lines_and_a_band_stays_within_the_axis():
+    assert drawn_line([[0.1, 0.9]] * 3) == (2, [])
+    assert drawn_line([[0.5]] * 3) == (0, [])
+    assert drawn_line([[0.5] * 5] * 3) == (0, [(0.5, 0.5)])
+    assert drawn_line([[-3, -2, 0.5, 3, 4]] * 3) == (0, [(0.0, 1.0)])  # cut off, not spread
+
+
+def test_pages_of_many_seeds_speak_of_intervals(tmp_path):
+    run = read_run(many_seeds(tmp_path / "run"))
+    few = page_of(read_run(make_run(tmp_path / "few")), folder=tmp_path / "a")
+    many = page_of(run, folder=tmp_path / "b")
+    assert "Band: 95 % interval" in many
+    assert "Thin lines: single seeds" in few
+    assert "Band:" not in few
+    assert "Thin lines" not in many
+    assert "± is the half-width of the 95 %" in printed(run)
+    assert "0.58 ± 0.08" in printed(run)
+
+
 def test_terminal_table_is_plain_and_narrow(tmp_path):
     text = printed(read_run(make_run(tmp_path / "run")))
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 80
     cells = next(line for line in text.splitlines() if "kitchen 1" in line)
-    assert re.sub(r"\s+", " ", cells).strip() == "1 kitchen 1 0.90 ± 1.27 0.45 ± 0.64 0.32 ± 2.32"
+    assert re.sub(r"\s+", " ", cells).strip() == (
+        "1 kitchen 1 0.90 (0.80 to 1.00) 0.45 (0.40 to 0.50) 0.32 (0.13 to 0.50)"
+    )
+    assert "In brackets: lowest and highest seed" in text
     assert NO_BASELINES in text
 
 
@@ -255,8 +268,18 @@ def test_terminal_compares_runs(tmp_path):
     lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
     assert lines[0] == "meal/level-1"
     assert lines[1] == "method seeds average score forgetting after training"
-    assert lines[2] == "ft 2 0.58 ± 0.89 0.32 ± 2.32 0.80 ± 1.21"
-    assert lines[3] == "ewc 2 0.58 ± 0.89 0.32 ± 2.32 0.80 ± 1.21"
+    assert lines[2] == "ft 2 0.58 (0.51 to 0.65) 0.32 (0.13 to 0.50) 0.80 (0.71 to 0.90)"
+    assert lines[3] == "ewc 2 0.58 (0.51 to 0.65) 0.32 (0.13 to 0.50) 0.80 (0.71 to 0.90)"
+
+
+def test_a_comparison_that_is_too_wide_is_printed_in_parts(tmp_path):
+    runs = [read_run(make_run(tmp_path / name)) for name in ("a_rather_long_name", "another")]
+    text = printed(*runs, width=60)
+    lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
+    assert max(map(len, text.splitlines()[:8])) <= 60
+    assert lines[1] == "run method seeds average score"
+    assert lines[5] == "run method seeds forgetting"
+    assert lines[6].startswith("a_rather_long_name ft 2 0.32 (0.13")
 
 
 def test_terminal_names_the_benchmarks_where_they_differ(tmp_path):
@@ -278,9 +301,9 @@ def test_terminal_takes_no_orders_from_names(tmp_path):
 
 def test_ascii_terminal_gets_ascii(tmp_path):
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    print_summary(Console(file=out, width=80), [read_run(make_run(tmp_path / "run"))])
+    print_summary(Console(file=out, width=80), [read_run(many_seeds(tmp_path / "run"))])
     out.flush()
-    assert b"0.90 +- 1.27" in out.buffer.getvalue()
+    assert b"0.90 +- 0.11" in out.buffer.getvalue()
 
 
 def test_labels_are_short_and_different(tmp_path):
@@ -346,7 +369,7 @@ def test_page_shows_numbers_pictures_and_settings(tmp_path):
     text = page_of(read_run(folder), folder=folder / "report")
     for word in (
         "0.58",
-        "± 0.89",
+        "(0.51 to 0.65)",
         "0.90",
         "kitchen 2",
         "Seed 3",
@@ -370,6 +393,29 @@ def test_page_overlays_runs(tmp_path):
     assert "agem is not finished" in text
 
 
+def test_a_comparison_says_what_a_single_page_does(tmp_path):
+    """Learner, seeds and steps, numbers by task, statistics, and in what the runs differ."""
+    other = CONFIG | {"method": "ewc", "ppo": {"learning_rate": 0.5, "anneal": True}}
+    runs = [make_run(tmp_path / "ft"), make_run(tmp_path / "ewc", config=other)]
+    text = page_of(*map(read_run, runs), folder=tmp_path / "out")
+    assert "learner ippo · seeds 3, 4 · 2 tasks, 200 steps per seed" in text
+    shown = re.sub(r"<details>.*?</details>", "", text, flags=re.S)  # what is open at first
+    rows = [re.sub(r"<.*?>", " ", row).split() for row in re.findall(r"<tr.*?</tr>", shown)]
+    assert "1 · kitchen 1 0.90 (0.80 to 1.00) 0.90 (0.80 to 1.00)".split() in rows
+    assert "average 0.80 (0.71 to 0.90) 0.80 (0.71 to 0.90)".split() in rows
+    assert ["ppo.learning_rate", "0.002", "0.5"] in rows
+    assert not any("ppo.anneal" in row for row in rows)
+    # The inter-quartile mean is that of task 1's higher and task 2's lower seed: 0.5 and 0.62. A
+    # resample may have 0.4 twice (0.51), 0.8 twice (0.65) or both.
+    wanted = "ewc 2 0.58 (0.51 to 0.65) 0.56 [0.51, 0.65] 0.50".split()
+    assert any(row[: len(wanted)] == wanted for row in rows)
+    assert "p cannot be below 0.5" in text
+    assert 'data-label="after training"' in text
+    longer = make_run(tmp_path / "l", config=other, task_ends=np.array([100, 400]))
+    text = page_of(*map(read_run, [runs[0], longer]), folder=tmp_path / "more")
+    assert "ft: 2 tasks, 200 steps per seed; ewc: 2 tasks, 400 steps per seed" in text
+
+
 def painted(monkeypatch, summaries):
     """What the plane of stability and plasticity shows: its points and the names of its axes."""
     axes = Figure().subplots()
@@ -390,8 +436,8 @@ def test_the_plane_shows_what_is_kept_over_what_is_gained(tmp_path, monkeypatch)
             numbers,
             values={
                 **numbers.values,
-                "area_gained": Estimate(gained, 0.1),
-                "forgetting": Estimate(lost, 0.2),
+                "area_gained": Estimate((gained - 0.1, gained + 0.1)),
+                "forgetting": Estimate((lost - 0.2, lost + 0.2)),
             },
         )
         for gained, lost in ((-0.25, 0.125), (0.5, 0.75))
@@ -419,7 +465,7 @@ def rows_of(path):
 
 def test_csv_rows(tmp_path):
     runs = [read_run(make_run(tmp_path / name, names=("=1+1", "b"))) for name in ("x", "y")]
-    scores, totals = (rows_of(path) for path in write_csv(runs, tmp_path / "out"))
+    scores, totals, seeds = (rows_of(path) for path in write_csv(runs, tmp_path / "out"))
     assert len(scores) == 2 * 5 * 2 * 2
     found = [r for r in scores if (r["run"], r["seed"], r["steps"]) == ("y", "4", "150")]
     assert [(r["task"], r["task_name"]) for r in found] == [("1", "'=1+1"), ("2", "b")]
@@ -428,7 +474,12 @@ def test_csv_rows(tmp_path):
     assert [(r["run"], r["task"]) for r in totals[:3]] == [("x", "1"), ("x", "2"), ("x", "all")]
     assert float(totals[2]["average_score"]) == pytest.approx(0.58)
     assert float(totals[2]["average_score_half_width"]) == pytest.approx(T * 0.07)
+    ends = (totals[2]["average_score_min"], totals[2]["average_score_max"])
+    assert [float(end) for end in ends] == pytest.approx([0.51, 0.65])
     assert totals[1]["forgetting"] == totals[2]["forward_transfer"] == ""
+    whole = [(r["seed"], float(r["average_score"])) for r in seeds if r["task"] == "all"]
+    assert whole[:2] == [("3", pytest.approx(0.65)), ("4", pytest.approx(0.51))]
+    assert len(seeds) == 2 * 3 * 2
 
 
 def test_command_is_the_one_the_config_came_from(tmp_path):

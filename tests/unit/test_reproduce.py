@@ -17,13 +17,14 @@ import pytest
 from brigade import registry
 from brigade.errors import UserError
 from brigade.metrics.record import with_all_axes
+from brigade.report.estimate import Estimate
 from brigade.report.measures import of_tasks
 from brigade.report.read import RunData, read_run
-from brigade.report.summary import Estimate, estimate, find
+from brigade.report.summary import estimate, find
 from brigade.reproduce import command
 from brigade.reproduce.jobs import Job, last_step, run_jobs
 from brigade.reproduce.meal import LEVELLED, METHODS
-from brigade.reproduce.table import Cell, save
+from brigade.reproduce.table import Cell, explanations, save
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.reproduce.targets import TARGETS, find_target
 from brigade.runs import ensure
@@ -57,15 +58,21 @@ def test_small_tables_share_one_budget():
         assert steps <= 7.3e6
 
 
-def test_a_cell_says_whether_our_interval_covers_the_published_number():
-    near = Cell("EWC", "average score", Estimate(0.80, 0.05), Figure(0.839, 0.03))
-    assert near.texts() == ("EWC", "average score", "0.80 ± 0.05", "0.84 ± 0.03", "-0.04", "yes")
-    far = Cell("EWC", "average score", Estimate(0.70, 0.05), Figure(0.839))
+def test_a_cell_says_whether_our_seeds_cover_the_published_number():
+    few = Cell("EWC", "average score", Estimate((0.75, 0.85)), Figure(0.839, 0.03))
+    ours = "0.80 (0.75 to 0.85)"
+    assert few.texts() == ("EWC", "average score", ours, "0.84 ± 0.03", "-0.04", "yes")
+    far = Cell("EWC", "average score", Estimate((0.65, 0.75)), Figure(0.839))
     assert far.texts()[3:] == ("0.84", "-0.14", "no")
-    alone = Cell("EWC", "average score", Estimate(0.70, float("nan")), Figure(0.839))
+    # Five seeds: mean 0.7, interval 0.7 ± 0.20, which covers what no seed reached.
+    many = Cell("EWC", "average score", Estimate((0.5, 0.6, 0.7, 0.8, 0.9)), Figure(0.89))
+    assert many.texts()[2:] == ("0.70 ± 0.20", "0.89", "-0.19", "yes")
+    alone = Cell("EWC", "average score", Estimate((0.70,)), Figure(0.839))
     assert alone.texts()[4:] == ("-0.14", "-")
-    unknown = Cell("EWC", "average score", Estimate(0.70, 0.05), None)
+    unknown = Cell("EWC", "average score", Estimate((0.65, 0.75)), None)
     assert unknown.texts()[3:] == ("-", "-", "-")
+    assert [note[:12] for note in explanations([few, many, alone])] == ["Within: whet"] * 2
+    assert explanations([alone]) == []
 
 
 def small_target(measures=("average_score", "forgetting", "forward_transfer")):
@@ -101,7 +108,7 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
     assert {n["measure"] for n in numbers} == {"average score", "forgetting", "forward transfer"}
     assert (numbers[0]["published"], numbers[0]["published_half_width"]) == (0.5, 0.1)
     assert numbers[0]["apart"] == pytest.approx(numbers[0]["mean"] - 0.5)
-    assert numbers[0]["within"] is (abs(numbers[0]["apart"]) <= numbers[0]["half_width"])
+    assert numbers[0]["within"] is (min(numbers[0]["seeds"]) <= 0.5 <= max(numbers[0]["seeds"]))
     assert all(np.isfinite(n["mean"]) for n in numbers if n["measure"] == "average score")
     assert len(list((tmp_path / "out" / "baselines").glob("*.npz"))) == 2  # one per seed
 
@@ -295,7 +302,7 @@ def test_updates_without_an_episode_have_no_score():
 
 
 def test_unknown_numbers_are_null_in_json(tmp_path):
-    cell = Cell("FT", "forgetting", Estimate(float("nan"), float("nan")), None)
+    cell = Cell("FT", "forgetting", Estimate(()), None)
     save(tmp_path, "title", [cell], [])
     text = (tmp_path / "table.json").read_text()
     assert "NaN" not in text

@@ -1,0 +1,323 @@
+"""Figures for a paper: PDF, SVG and PNG that stand alone, for one and for two columns."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
+
+from brigade.metrics.result import Floats
+from brigade.report.estimate import SPREADS, Spread, spread_for
+from brigade.report.measures import last_in_training
+from brigade.report.paint import (
+    line,
+    same_schedule,
+    score_axis,
+    score_limits,
+    spread_marks,
+    stripes,
+    task_lines,
+    thin,
+    unit,
+)
+from brigade.report.read import RunData
+from brigade.report.style import INK, LINE, Look, printed_series
+from brigade.report.summary import mean_over_seeds
+from brigade.report.tables import labels, printable
+
+WIDTHS = {"one_column": 3.25, "two_columns": 6.75}  # inches
+FORMATS = ("pdf", "svg", "png")
+MAX_PANELS = 20  # tasks; of more, evenly spaced ones are shown
+LETTER = 0.068  # inches: the width of a letter
+TALLEST = 8.0  # inches of panels: a page has about nine
+CELL = 0.27  # inches: numbers are written into cells that are at least so wide
+RC: dict[Any, Any] = {
+    "pdf.fonttype": 42,  # TrueType: conferences refuse Type 3
+    "svg.fonttype": "path",
+    "svg.hashsalt": "brigade",  # the same bytes whenever it is written
+    "font.family": "sans-serif",
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.edgecolor": LINE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.linewidth": 0.6,
+}
+# A PDF may hold a date, which would change its bytes from time to time.
+METADATA: dict[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+    "png": {"Software": None},
+}
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """One figure in two widths."""
+
+    name: str  # of its files
+    caption: str
+    draw: Callable[[Figure, float], None]  # on an empty figure of this width
+
+    def files(self) -> dict[str, bytes]:
+        """The content of all files by name."""
+        return {
+            f"{self.name}_{place}.{kind}": content
+            for place, width in WIDTHS.items()
+            for kind, content in self._drawn(width).items()
+        }
+
+    def _drawn(self, width: float) -> dict[str, bytes]:
+        found = {}
+        with matplotlib.rc_context(RC):
+            figure = Figure(figsize=(width, 2.0), layout="constrained")
+            self.draw(figure, width)
+            for text in figure.findobj(Text):
+                text.set_parse_math(False)  # names may contain $
+            for kind in FORMATS:
+                buffer = io.BytesIO()
+                figure.savefig(buffer, format=kind, dpi=300, metadata=METADATA[kind])
+                found[kind] = buffer.getvalue()
+        return found
+
+
+def paper_figures(runs: Sequence[RunData], setup: str, spread: Spread) -> list[PaperFigure]:
+    """The score over the stream, of every task over training and at the end, and the matrices."""
+    fine = 0.6 if len(runs) <= 3 else 0.3
+    names = map(printable, labels(runs))
+    looks = [printed_series(index, name, fine) for index, name in enumerate(names)]
+    meaning = _meaning(runs, spread)
+    chosen = chosen_tasks(runs)
+    left_out = f" {len(chosen)} tasks, evenly spaced, are shown." if _many(runs) else ""
+    dashed = "Dashed: a score of 1, if in range."
+    return [
+        PaperFigure(
+            "score",
+            f"Mean score over all tasks during training. {meaning}{_shading(runs)} {setup}",
+            lambda figure, width: _score(figure, width, runs, looks, spread),
+        ),
+        PaperFigure(
+            "tasks",
+            f"Score of every task during training.{left_out} {meaning} Shaded: the task's own "
+            f"training. {dashed} {setup}",
+            lambda figure, width: _tasks(figure, width, runs, looks, spread, chosen),
+        ),
+        PaperFigure(
+            "final",
+            f"Score of every task at the last evaluation. {_dots(runs, spread)} {dashed} {setup}",
+            lambda figure, width: _final(figure, width, runs, looks, spread),
+        ),
+        PaperFigure(
+            "matrix",
+            "Score of every task (columns) after the training of each task (rows), mean over "
+            f"seeds. Below the diagonal: what was kept; above: tasks not trained yet. {setup}",
+            lambda figure, width: _matrices(figure, width, runs),
+        ),
+    ]
+
+
+def _meaning(runs: Sequence[RunData], spread: Spread) -> str:
+    shown = {spread_for(len(run.seeds), spread) for run in runs}
+    bands = sorted(f" Band: ± {SPREADS[each]}." for each in shown & {"ci", "std", "se"})
+    thin_lines = " Thin lines: single seeds." if "seeds" in shown else ""
+    mean = (
+        "Line: one seed." if max(len(run.seeds) for run in runs) == 1 else "Line: mean over seeds."
+    )
+    return f"{mean}{thin_lines}{''.join(bands)}"
+
+
+def _dots(runs: Sequence[RunData], spread: Spread) -> str:
+    shown = {spread_for(len(run.seeds), spread) for run in runs}
+    bars = sorted(f" Vertical line: ± {SPREADS[each]}." for each in shown & {"ci", "std", "se"})
+    small = " Dots: single seeds." if "seeds" in shown else ""
+    return f"Large marks: mean over seeds.{small}{''.join(bars)}"
+
+
+def _shading(runs: Sequence[RunData]) -> str:
+    return " Shaded: every other task." if same_schedule(runs) else ""
+
+
+# --- Score over the stream ---
+
+
+def _score(
+    figure: Figure, width: float, runs: Sequence[RunData], looks: Sequence[Look], spread: Spread
+) -> None:
+    figure.set_figheight(2.1)
+    scale, steps = unit(runs)
+    axes = figure.subplots()
+    means = [run.score.mean(axis=1) for run in runs]
+    stripes(axes, runs, scale)
+    score_axis(axes, runs, scale, means)
+    axes.set_ylim(*score_limits(means))
+    for run, look, values in zip(runs, looks, means, strict=True):
+        keep = thin(run.steps)
+        line(axes, look, run.steps[keep] / scale, values[keep], spread)
+    axes.set(xlabel=steps, ylabel="mean score")
+    _legend(figure, width, looks)
+
+
+# --- Every task over training ---
+
+
+def _many(runs: Sequence[RunData]) -> bool:
+    return max(len(run.task_names) for run in runs) > MAX_PANELS
+
+
+def chosen_tasks(runs: Sequence[RunData]) -> list[int]:
+    """The tasks that get a panel: all, or evenly spaced ones of many."""
+    number = max(len(run.task_names) for run in runs)
+    places = np.linspace(0, number - 1, min(number, MAX_PANELS))
+    return [int(place) for place in places.round()]
+
+
+def _tasks(
+    figure: Figure,
+    width: float,
+    runs: Sequence[RunData],
+    looks: Sequence[Look],
+    spread: Spread,
+    chosen: Sequence[int],
+) -> None:
+    across = _balanced(len(chosen), 2 if width < 5 else 4)
+    down = -(-len(chosen) // across)
+    figure.set_figheight(0.6 + min(1.15, TALLEST / down) * down)
+    scale, steps = unit(runs)
+    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    for axes, task in zip(grid.flat, chosen, strict=False):
+        task_lines(axes, runs, task, scale, looks, spread)
+        axes.set_title(_wrap(_task_name(runs, task), (width - 0.6) / across), pad=3)
+    for place in range(len(chosen), grid.size):
+        grid.flat[place].set_visible(False)
+        grid.flat[place - across].tick_params(labelbottom=True)  # nothing below has labels
+    figure.supxlabel(steps, fontsize=8)
+    figure.supylabel("score", fontsize=8)
+    _legend(figure, width, looks)
+
+
+def _task_name(runs: Sequence[RunData], task: int) -> str:
+    names = {run.task_names[task] for run in runs if task < len(run.task_names)}
+    return printable(names.pop()) if len(names) == 1 else f"task {task + 1}"
+
+
+def _wrap(name: str, inches: float) -> str:
+    """A title of at most two lines that fits a panel."""
+    return "\n".join(textwrap.wrap(name, max(8, int(inches / LETTER)))[:2])
+
+
+# --- Every task at the end ---
+
+
+def _final(
+    figure: Figure, width: float, runs: Sequence[RunData], looks: Sequence[Look], spread: Spread
+) -> None:
+    figure.set_figheight(2.1)
+    axes = figure.subplots()
+    tasks = max(len(run.task_names) for run in runs)
+    axes.set_ylim(*score_limits([run.score[-1] for run in runs]))
+    axes.set_xlim(0.4, tasks + 0.6)
+    axes.axhline(1.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
+    step = min(0.22, 0.8 / len(runs))
+    for index, (run, look) in enumerate(zip(runs, looks, strict=True)):
+        shift = (index - (len(runs) - 1) / 2) * step
+        for task, values in enumerate(run.score[-1], start=1):
+            found = mean_over_seeds(values)
+            spread_marks(axes, task + shift, found, look.colour, spread)
+            axes.plot(task + shift, found.mean, look.marker, color=look.colour, ms=4, mew=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.set(xlabel="task", ylabel="score at the end")
+    _legend(figure, width, [look._replace(dash="none") for look in looks])
+
+
+# --- Task x time ---
+
+
+def score_matrix(run: RunData) -> Floats:
+    """[trained, task]: mean scores after the training of every task; nan if it has not ended."""
+    matrix = np.full((len(run.task_names), len(run.task_names)), np.nan)
+    for row, (last, end) in enumerate(zip(last_in_training(run), run.task_ends, strict=True)):
+        if last is not None and run.steps[-1] >= end:
+            matrix[row] = run.score[last].mean(axis=-1)
+    return matrix
+
+
+def _matrices(figure: Figure, width: float, runs: Sequence[RunData]) -> None:
+    matrices = [score_matrix(run) for run in runs]
+    across = _balanced(len(runs), 2 if width < 5 else 4)
+    down = -(-len(runs) // across)
+    side = min((width - 0.9) / across - 0.25, 2.2)
+    figure.set_figheight(0.3 + down * (side + 0.35))
+    grid = figure.subplots(down, across, squeeze=False)
+    known = np.concatenate([m[np.isfinite(m)] for m in matrices])
+    low, high = (min(0.0, known.min()), max(known.max(), 1e-6)) if known.size else (0.0, 1.0)
+    for axes, matrix, name in zip(grid.flat, matrices, map(printable, labels(runs)), strict=False):
+        _heat_map(axes, matrix, low, high, numbers=side / len(matrix) >= CELL)
+        axes.set_title(_wrap(name, side), pad=3)
+    for axes in grid.flat[len(runs) :]:
+        axes.set_visible(False)
+    figure.supxlabel("score on task", fontsize=8)
+    figure.supylabel("after training on task", fontsize=8)
+    bar = figure.colorbar(grid.flat[0].images[0], ax=grid, shrink=0.85, pad=0.02, aspect=18)
+    bar.outline.set_visible(False)
+    bar.set_label("score")
+
+
+def _heat_map(axes: Axes, matrix: Floats, low: float, high: float, numbers: bool) -> None:
+    colours = matplotlib.colormaps["viridis"].with_extremes(bad="0.88")
+    size = len(matrix)
+    edges = (0.5, size + 0.5, size + 0.5, 0.5)  # tasks count from 1
+    axes.imshow(matrix, cmap=colours, vmin=low, vmax=high, extent=edges, aspect="equal")
+    for (row, column), value in np.ndenumerate(matrix):
+        if numbers and np.isfinite(value):
+            ink = "black" if value - low > 0.6 * (high - low) else "white"
+            place = (column + 1, row + 1)
+            axes.text(*place, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=6)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=min(size, 5), min_n_ticks=1))
+    axes.tick_params(length=2)
+    axes.spines[:].set_visible(False)
+
+
+# --- Layout ---
+
+
+def _balanced(number: int, most: int) -> int:
+    """How many to put side by side, at most `most`, so that rows are about equally long."""
+    return -(-number // -(-number // most))
+
+
+def _legend(figure: Figure, width: float, looks: Sequence[Look]) -> None:
+    """Above the axes, in as many columns as fit; a single run needs none."""
+    if len(looks) == 1:
+        return
+    handles = [
+        Line2D([], [], color=e.colour, ls=e.dash, marker=e.marker, ms=4, mew=0, lw=e.width)
+        for e in looks
+    ]
+    names = [look.name for look in looks]
+    inches = [LETTER * len(name) + 0.5 for name in names]
+    most = len(names) if sum(inches) <= width else max(1, int(width / max(inches)))
+    columns = _balanced(len(names), most)
+    more_rows = -(-len(names) // columns) - 1
+    figure.set_figheight(figure.get_figheight() + 0.17 * more_rows)
+    legend = figure.legend(
+        handles, names, loc="outside upper center", ncols=columns, columnspacing=1.0
+    )
+    legend.set_frame_on(False)

@@ -1,0 +1,299 @@
+"""Tables for a paper: LaTeX, Markdown and CSV of the same numbers, the best in bold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from brigade.report import statistics
+from brigade.report.estimate import SPREADS, Estimate, Spread, spread_for
+from brigade.report.measures import Measure
+from brigade.report.numbers import csv_bytes
+from brigade.report.read import RunData
+from brigade.report.summary import Summary
+from brigade.report.tables import count, labels, printable, schedule
+
+ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
+COLUMNS = ("mean", "std", "standard_error", "half_width", "min", "max")  # of an estimate in a CSV
+LATEX = {
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+}
+MARKDOWN = {char: f"\\{char}" for char in "\\|`*_<>[]#"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mean, or any text, and what stands beside it."""
+
+    text: str
+    beside: str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table and the numbers behind it."""
+
+    name: str  # of its files
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    columns: Sequence[str]  # of the CSV
+    numbers: Sequence[Sequence[object]]
+
+    def latex(self) -> bytes:
+        """A table environment for \\input; it needs the package booktabs."""
+        lines = [
+            f"% {printable(self.caption)}",
+            "% Needs \\usepackage{booktabs}.",
+            "\\begin{table}",
+            "  \\centering",
+            f"  \\caption{{{latex(self.caption)}}}",
+            f"  \\label{{tab:{self.name}}}",
+            f"  \\begin{{tabular}}{{l{'c' * (len(self.headings) - 1)}}}",
+            "    \\toprule",
+            f"    {' & '.join(latex(heading) for heading in self.headings)} \\\\",
+            "    \\midrule",
+            *(f"    {' & '.join(_latex_cell(cell) for cell in row)} \\\\" for row in self.rows),
+            "    \\bottomrule",
+            "  \\end{tabular}",
+            "\\end{table}",
+        ]
+        return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+    def markdown(self) -> bytes:
+        """The caption and the table."""
+        lines = [
+            markdown(self.caption),
+            "",
+            _markdown_row([markdown(heading) for heading in self.headings]),
+            _markdown_row(["---", *["---:"] * (len(self.headings) - 1)]),
+            *(_markdown_row([_markdown_cell(cell) for cell in row]) for row in self.rows),
+        ]
+        return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+    def csv(self) -> bytes:
+        """The numbers at full precision."""
+        return csv_bytes(self.columns, self.numbers)
+
+
+def latex(text: str) -> str:
+    """Text with special characters escaped, and a minus before negative numbers."""
+    escaped = "".join(LATEX.get(char, char) for char in printable(text))
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped)
+
+
+def markdown(text: str) -> str:
+    """Text with special characters escaped."""
+    return "".join(MARKDOWN.get(char, char) for char in printable(text))
+
+
+def _latex_cell(cell: Cell) -> str:
+    value = f"\\textbf{{{latex(cell.text)}}}" if cell.best else latex(cell.text)
+    if not cell.beside:
+        return value
+    return f"{value} {{\\scriptsize {latex(cell.beside)}}}"
+
+
+def _markdown_cell(cell: Cell) -> str:
+    value = f"**{markdown(cell.text)}**" if cell.best else markdown(cell.text)
+    return f"{value} {markdown(cell.beside)}".rstrip()
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def split(text: str, best: bool = False) -> Cell:
+    """A cell from a mean and what follows it."""
+    mean, _, beside = text.partition(" ")
+    return Cell(mean, beside, best)
+
+
+# --- The tables of a report ---
+
+
+def paper_tables(
+    runs: Sequence[RunData], summaries: Sequence[Summary], spread: Spread
+) -> list[PaperTable]:
+    """All measures by run, every measure by task, and statistics of several runs."""
+    tables = [results_table(runs, summaries, spread)]
+    for name, measure in measures_of_all(summaries).items():
+        if all(name in numbers.by_task for numbers in summaries):
+            tables.append(task_table(runs, summaries, name, measure, spread))
+    if len(runs) > 1:
+        tables.append(statistics_table(runs, summaries, spread))
+    return tables
+
+
+def measures_of_all(summaries: Sequence[Summary]) -> dict[str, Measure]:
+    """The measures of which at least one run has a value."""
+    named = {name: m for numbers in summaries for name, m in numbers.measures.items()}
+    return {
+        name: m for name, m in named.items() if any(each.values.get(name) for each in summaries)
+    }
+
+
+def results_table(
+    runs: Sequence[RunData], summaries: Sequence[Summary], spread: Spread
+) -> PaperTable:
+    """A row per run, a column per measure."""
+    measures, names = measures_of_all(summaries), labels(runs)
+    columns = {
+        name: estimate_cells([each.values.get(name) for each in summaries], measure, spread)
+        for name, measure in measures.items()
+    }
+    rows = [
+        [Cell(label), *(column[index] for column in columns.values())]
+        for index, label in enumerate(names)
+    ]
+    numbers = [
+        [label, each.seeds, *_numbers([each.values.get(name) for name in measures])]
+        for label, each in zip(names, summaries, strict=True)
+    ]
+    heads = [f"{measure.title}{ARROWS[measure.better]}" for measure in measures.values()]
+    caption = f"Results. {describe(runs, summaries)} {beside(summaries, spread)}"
+    csv_columns = ["run", "seeds", *(f"{name}_{end}" for name in measures for end in COLUMNS)]
+    return PaperTable("results", caption + _bold(runs), ["", *heads], rows, csv_columns, numbers)
+
+
+def task_table(
+    runs: Sequence[RunData],
+    summaries: Sequence[Summary],
+    name: str,
+    measure: Measure,
+    spread: Spread,
+) -> PaperTable:
+    """A row per task, a column per run, and the average."""
+    number = max(len(each.task_names) for each in summaries)
+    names = [f"{task + 1} {_task_name(summaries, task)}".strip() for task in range(number)]
+    found = [
+        [each.by_task[name][task] if task < len(each.task_names) else None for each in summaries]
+        for task in range(number)
+    ]
+    found.append([each.values.get(name) for each in summaries])
+    names.append("average")
+    rows = [
+        [Cell(task), *estimate_cells(values, measure, spread)]
+        for task, values in zip(names, found, strict=True)
+    ]
+    numbers = [[task, *_numbers(values)] for task, values in zip(names, found, strict=True)]
+    title = measure.title if measure.title == measure.task_title else _task_title(measure)
+    caption = f"{title} by task. {describe(runs, summaries)} {beside(summaries, spread)}"
+    columns = ["task", *(f"{label} {end}" for label in labels(runs) for end in COLUMNS)]
+    return PaperTable(
+        f"tasks_{name}", caption + _bold(runs), ["task", *labels(runs)], rows, columns, numbers
+    )
+
+
+def _task_title(measure: Measure) -> str:
+    end = f" ({measure.task_title})" if measure.task_title else ""
+    return f"{measure.title.capitalize()}{end}"
+
+
+def _task_name(summaries: Sequence[Summary], task: int) -> str:
+    names = {each.task_names[task] for each in summaries if task < len(each.task_names)}
+    return names.pop() if len(names) == 1 else ""
+
+
+def statistics_table(
+    runs: Sequence[RunData], summaries: Sequence[Summary], spread: Spread
+) -> PaperTable:
+    """Inter-quartile means, and every run compared with the first."""
+    found, names = statistics.statistics(runs), labels(runs)
+    rows = [
+        [Cell(row[0]), Cell(row[1]), *map(split, row[2:])]
+        for row in statistics.rows(names, found, spread)
+    ]
+    columns = ["run", "seeds", *(f"mean_score_{end}" for end in COLUMNS)]
+    columns += [f"{name}{end}" for name in ("iqm", "improvement") for end in ("", "_low", "_high")]
+    columns += ["difference", "p", "common_seeds"]
+    numbers = [
+        [
+            label,
+            len(each.mean.values),
+            *_numbers([each.mean]),
+            *map(_number, each.inter_quartile_mean),
+            *map(_number, each.improvement or (np.nan,) * 3),
+            *(map(_number, each.paired[:2]) if each.paired else ("", "")),
+            each.paired.seeds if each.paired else "",
+        ]
+        for label, each in zip(names, found, strict=True)
+    ]
+    text = f"{statistics.caption(names[0], found)} {describe(runs, summaries)}"
+    caption = f"{text} Mean score: over tasks and seeds. {beside(summaries, spread)}".strip()
+    return PaperTable("statistics", caption, statistics.headings(names[0]), rows, columns, numbers)
+
+
+def estimate_cells(
+    values: Sequence[Estimate | None], measure: Measure, spread: Spread
+) -> list[Cell]:
+    """One cell per run; the best of several are bold, as far as the digits shown tell."""
+    shown = [None if value is None else value.show(spread).partition(" ") for value in values]
+    means = [float(text[0]) for text in shown if text is not None and text[0] != "-"]
+    pick: Mapping[str, Callable[[list[float]], float]] = {"higher": max, "lower": min}
+    best = pick[measure.better](means) if measure.better in pick and len(means) > 1 else None
+    return [
+        Cell("-")
+        if text is None
+        else Cell(text[0], text[2], text[0] != "-" and float(text[0]) == best)
+        for text in shown
+    ]
+
+
+def _numbers(values: Sequence[Estimate | None]) -> list[object]:
+    cells: list[object] = []
+    for each in values:
+        if each is None:
+            cells += [""] * len(COLUMNS)
+        else:
+            spread = (each.std, each.standard_error, each.half_width)
+            cells += map(_number, (each.mean, *spread, min(each.values), max(each.values)))
+    return cells
+
+
+def _number(value: float) -> object:
+    return "" if np.isnan(value) else value
+
+
+# --- Captions ---
+
+
+def describe(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
+    """Benchmark, learner, schedule and seeds; by run where they differ."""
+    whole = [_setup(run, numbers) for run, numbers in zip(runs, summaries, strict=True)]
+    if len(set(whole)) == 1:
+        return f"{whole[0]}."
+    parts = [f"{label}: {text}" for label, text in zip(labels(runs), whole, strict=True)]
+    return f"{'; '.join(parts)}."
+
+
+def _setup(run: RunData, numbers: Summary) -> str:
+    learner = f", learner {run.setting('learner')}" if run.setting("learner") else ""
+    seeds = f"{count(numbers.seeds, 'seed')} ({', '.join(map(str, run.seeds))})"
+    so_far = "" if numbers.finished else f", not finished: {numbers.steps:,} steps so far"
+    return f"{numbers.benchmark}{learner}, {schedule(numbers)}, {seeds}{so_far}"
+
+
+def beside(summaries: Sequence[Summary], spread: Spread) -> str:
+    """What the cells contain."""
+    shown = {spread_for(numbers.seeds, spread) for numbers in summaries}
+    brackets = "In brackets: the lowest and the highest seed." if "seeds" in shown else ""
+    signs = [f"±: {SPREADS[each]}." for each in shown if each in ("ci", "std", "se")]
+    mean = "" if shown == {"none"} and spread == "auto" else "Mean over seeds."
+    return " ".join(filter(None, [mean, brackets, *sorted(signs)]))
+
+
+def _bold(runs: Sequence[RunData]) -> str:
+    return " Bold: best mean." if len(runs) > 1 else ""

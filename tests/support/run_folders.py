@@ -1,0 +1,52 @@
+"""Run folders with hand-made scores, written without training."""
+
+import json
+
+import numpy as np
+
+CONFIG = {
+    "benchmark": "meal/level-1",
+    "method": "ft",
+    "learner": "ippo",
+    "seeds": 2,
+    "tasks": 2,
+    "greedy": False,
+    "ppo": {"learning_rate": 0.002, "anneal": True},
+    "network": {"hidden": [64, 64]},
+}
+STEPS = [0, 50, 100, 150, 200]
+# [eval, task] of both seeds
+FIRST = [[0, 0], [0.5, 0], [1.0, 0], [0.5, 0.4], [0.5, 0.8]]
+SECOND = [[0, 0], [0.4, 0], [0.8, 0.2], [0.8, 0.4], [0.4, 0.62]]
+
+
+def make_run(path, evals=5, names=("kitchen 1", "kitchen 2"), config=CONFIG, number=1, **arrays):
+    """Two seeds (3 and 4), two tasks of 100 steps, two episodes 0.1 above and below the mean."""
+    path.mkdir(parents=True)
+    head = {"format": number, "brigade": "0.1.0", "config": config}
+    (path / "config.json").write_text(json.dumps(head))
+    mean = np.stack([FIRST, SECOND], axis=-1)[:evals, :, None, :, None]
+    score = (mean + np.array([-0.1, 0.1])).astype(np.float32)
+    content = {
+        "score": score,
+        "returns": 20 * score,
+        "steps": np.array(STEPS[:evals]),
+        "task_ends": np.array([100, 200]),
+        "task_names": np.array(names),
+        "seeds": np.array([3, 4]),
+        "axes": np.array(["eval", "task", "partner", "seed", "episode"]),
+    }
+    np.savez(path / "returns.npz", **(content | arrays))
+    rows = [{"task": 0, "update": i, "steps": 10 * i, "seconds": 0.1 * i} for i in range(1, 6)]
+    lines = [json.dumps(row | {"metrics": {"score": [0.1, 0.3], "loss": [1, 2]}}) for row in rows]
+    (path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    return path
+
+
+def many_seeds(path, number=6, **options):
+    """As `make_run`, with the two seeds repeated."""
+    score = np.tile(np.stack([FIRST, SECOND], axis=-1), number // 2)[:, :, None, :, None]
+    arrays = {"score": score, "returns": 20 * score, "seeds": np.arange(number)}
+    run = make_run(path, **(arrays | options))
+    (run / "log.jsonl").unlink()  # of two seeds
+    return run
