@@ -92,7 +92,7 @@ def test_a_run_gets_more_tasks(copied):
     numbers = summary(read_run(copied))
     assert numbers.finished
     assert numbers.values["average_score"].mean == pytest.approx(after["score"][-1].mean())
-    scores, _ = write_csv([read_run(copied)], copied / "csv")
+    scores, *_ = write_csv([read_run(copied)], copied / "csv")
     assert len(scores.read_text().splitlines()) == 1 + known + 2 * 2  # no rows of unknown scores
 
 

@@ -511,10 +511,12 @@ def test_only_real_pictures_are_shown(tmp_path):
     pictures.mkdir()
     (pictures / "seed3-task1.png").write_bytes(PNG)
     (pictures / "seed3-task2.png").write_text("root:x:0:0")
-    (tmp_path / "secret.png").write_bytes(PNG + b"secret")
-    (pictures / "seed4-task1.png").symlink_to(tmp_path / "secret.png")
     (pictures / "holiday.png").write_bytes(PNG)
     assert read_run(folder).pictures == {(3, 1): PNG}
+    (tmp_path / "secret.png").write_bytes(PNG + b"secret")
+    (pictures / "seed4-task1.png").symlink_to(tmp_path / "secret.png")
+    with pytest.raises(UserError, match="is a symbolic link"):
+        read_run(folder)
 
 
 class Bomb:
