@@ -16,6 +16,7 @@ from rich.console import Console
 from support.run_folders import CONFIG, FIRST, SECOND, make_run, many_seeds
 
 from brigade.envs.overcooked.events import EVENTS
+from brigade.errors import UserError
 from brigade.report import (
     RunFolderError,
     coordination,
