@@ -6,19 +6,30 @@ import json
 from pathlib import Path
 
 from brigade.cli.flags import add_cache, count, prepare_jax, read_experiment, verb_parser
-from brigade.registry import KINDS, names
+from brigade.registry import KINDS
 
 
 def list_names(words: list[str]) -> int:
-    """`brigade list [KIND]`."""
-    parser = verb_parser("list", "Show everything that can be used by name. Imports nothing.")
+    """`brigade list [KIND [NAME]]`."""
+    parser = verb_parser(
+        "list",
+        "Show everything that can be used by name, and which optional packages are missing. With a "
+        "kind and a name, show what it does, its settings, its paper and an example.",
+    )
     parser.add_argument("kind", nargs="?", help=f"one of {', '.join(KINDS)} (default: all)")
-    kind = parser.parse_args(words).kind
-    for each in [kind] if kind else KINDS:
-        known = names(each)
-        print(f"{each}:")
-        for name in known:
-            print(f"  {name}")
+    parser.add_argument("name", nargs="?", help="a name of that kind, for its page")
+    options = parser.parse_args(words)
+    from brigade.commands.listing import print_extras, print_list
+
+    if options.name:
+        from brigade.commands.entry_page import print_entry
+
+        print_entry(options.kind, options.name)
+    elif options.kind:
+        print_list([options.kind])
+    else:
+        print_list()
+        print_extras("brigade-rl")
     return 0
 
 

@@ -9,4 +9,4 @@ from brigade.core import ContinualMethod
 
 @dataclass(frozen=True)
 class FineTuning(ContinualMethod):
-    """All hooks keep their defaults."""
+    """Fine-tuning: trains on without protection, the baseline."""
