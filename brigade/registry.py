@@ -16,6 +16,7 @@ from typing import Any
 
 from brigade.errors import UserError
 
+OURS = "brigade-rl"  # the distribution of this package
 KINDS = (
     "benchmarks",
     "envs",

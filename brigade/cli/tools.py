@@ -1,4 +1,4 @@
-"""The verbs that train nothing: list, plan, layouts and bench."""
+"""The verbs that train nothing: list, plan, layouts, bench and doctor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from brigade.cli.flags import add_cache, count, prepare_jax, read_experiment, verb_parser
-from brigade.registry import KINDS
+from brigade.registry import KINDS, OURS
 
 
 def list_names(words: list[str]) -> int:
@@ -29,7 +29,7 @@ def list_names(words: list[str]) -> int:
         print_list([options.kind])
     else:
         print_list()
-        print_extras("brigade-rl")
+        print_extras(OURS)
     return 0
 
 
@@ -121,3 +121,22 @@ def bench(words: list[str]) -> int:
 
     print_bench(options.level, options.num_envs)
     return 0
+
+
+def doctor(words: list[str]) -> int:
+    """`brigade doctor`."""
+    parser = verb_parser(
+        "doctor",
+        "Show what is installed, which devices JAX sees, how fast they are, and what to do about "
+        "what is missing. The exit status is 1 if something is broken.",
+    )
+    parser.add_argument(
+        "--no-benchmark",
+        dest="benchmark",
+        action="store_false",
+        help="do not measure the speed, which takes about ten seconds",
+    )
+    options = parser.parse_args(words)
+    from brigade.commands.doctor import print_examination
+
+    return print_examination(options.benchmark)

@@ -16,9 +16,8 @@ from typing import Any
 from brigade.commands.describe import describe, module_tree, string_of
 from brigade.core import Benchmark
 from brigade.errors import UserError
-from brigade.registry import entries, get, unknown_name
+from brigade.registry import OURS, entries, get, unknown_name
 
-OURS = "brigade-rl"
 WIDTH = 80  # columns, where output is not a terminal
 # How the settings of a kind are written on the command line; None: they are Python arguments.
 PREFIXES = {
