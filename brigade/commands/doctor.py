@@ -56,6 +56,12 @@ KNOWN = (
 )
 
 
+def known_speed(backend: str) -> float:
+    """The known speed of a CPU or an accelerator."""
+    kind = "cpu" if backend == "cpu" else "gpu"
+    return next(known.steps_per_second for known in KNOWN if known.backend == kind)
+
+
 @dataclass(frozen=True)
 class Driver:
     """What nvidia-smi says: the names of the GPUs, and the newest CUDA that the driver supports."""
