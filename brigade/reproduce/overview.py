@@ -55,7 +55,7 @@ SHOWS = {
     "lifelong_hanabi/figure-10": "easy partners, SGD",
     "lifelong_hanabi/figure-11": "ten partners, Adam",
     "lifelong_hanabi/figure-12": "ten partners, SGD",
-    "zsc_eval/LAYOUT": "zero-shot coordination, 7 methods",
+    "zsc_eval/LAYOUT": "zero-shot coordination",
 }
 # The page in docs/results with a recorded result of a target.
 RECORDED = {
@@ -148,8 +148,8 @@ def explanation(backend: str, faster: float | None) -> str:
         f"*: a recorded result is in docs/results ({pages}). Times are rough: small ones were "
         "measured or follow from a measured run; at the paper's scale they are the environment "
         "steps of all runs, divided by the speed of training; y is years. A question mark: nothing "
-        f"like it was timed on a {'CPU' if backend == 'cpu' else 'GPU'}. {how} LAYOUT is one of ten "
-        "kitchens (brigade list benchmarks). brigade reproduce TARGET has the small scale, which "
+        f"like it was timed on a {'CPU' if backend == 'cpu' else 'GPU'}. {how} LAYOUT is one of "
+        "ten kitchens (brigade list benchmarks). brigade reproduce TARGET has the small scale, which "
         "shows how a table is made; --scale paper has the published settings."
     )
 
