@@ -17,6 +17,7 @@ from typing import Any
 
 from brigade.errors import UserError
 
+OURS = "brigade-rl"  # the distribution of this package
 KINDS = (
     "benchmarks",
     "envs",
@@ -35,20 +36,20 @@ class UnknownNameError(UserError, LookupError):
 
 def names(kind: str) -> list[str]:
     """The registered names of a kind, sorted; nothing is imported."""
-    return sorted(_entries(kind))
+    return sorted(entries(kind))
 
 
 def get(kind: str, name: str) -> Any:
     """Import and return the object with a registered name, or `path/to/file.py:Name`."""
-    entries = _entries(kind)
+    known = entries(kind)
     if name.rstrip(":").endswith(".py"):
         file, what = name.rstrip(":"), "function" if kind == "benchmarks" else "class"
         raise UnknownNameError(f"{kind.rstrip('s')} {file}: add the {what}: {file}:Name")
     if ".py:" in name:
         return _from_file(name)
-    if name not in entries:
-        raise UnknownNameError(unknown_name(kind.rstrip("s"), name, entries))
-    return entries[name].load()
+    if name not in known:
+        raise UnknownNameError(unknown_name(kind.rstrip("s"), name, known))
+    return known[name].load()
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
@@ -128,7 +129,8 @@ def _error_in_file(path: Path, origin: str, error: BaseException) -> str:
     return f"{where}: {' '.join(reason.split())} (add --debug for the traceback)"
 
 
-def _entries(kind: str) -> dict[str, EntryPoint]:
+def entries(kind: str) -> dict[str, EntryPoint]:
+    """The entry points of a kind by name; nothing is imported."""
     if kind not in KINDS:
         raise UnknownNameError(unknown_name("kind", kind, KINDS))
     return {entry.name: entry for entry in entry_points(group=f"brigade.{kind}")}

@@ -1,4 +1,8 @@
-"""One game of Hanabi, learned in self-play or beside partners."""
+"""One game of Hanabi, learned in self-play or beside partners.
+
+Reference: N. Bard and others, *The Hanabi challenge: a new frontier for AI research*, Artificial
+Intelligence 2020.
+"""
 
 from __future__ import annotations
 
@@ -109,5 +113,5 @@ def game(settings: HanabiSettings | None = None) -> Benchmark:
 
 
 def standard() -> Benchmark:
-    """The standard game of two."""
+    """Hanabi for two, the standard game."""
     return game()

@@ -1,4 +1,8 @@
-"""JaxNav in MEAL: continual learning over random maps for robots with lidar."""
+"""JaxNav in MEAL: continual learning over random maps for robots with lidar.
+
+Reference: T. Tomilin and others, *MEAL: a benchmark for continual multi-agent reinforcement
+learning*, 2025.
+"""
 
 from __future__ import annotations
 
@@ -83,5 +87,5 @@ def maps(settings: MapSettings | None = None) -> Benchmark:
 
 
 def twenty() -> Benchmark:
-    """Two robots on 20 maps of 7 x 7."""
+    """Two robots with lidar, 20 random maps."""
     return maps()

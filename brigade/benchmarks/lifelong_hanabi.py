@@ -2,6 +2,9 @@
 
 The partners are agents of a pool, trained in self-play by several methods. Every task is the same
 game with another partner; held-out agents of the pool are only met in evaluations.
+
+Reference: H. Nekoei and others, *Continuous coordination as a realistic scenario for lifelong
+learning*, ICML 2021.
 """
 
 from __future__ import annotations
@@ -213,15 +216,15 @@ def ready_made(name: Literal["easy", "hard", "10"]) -> Benchmark:
 
 
 def easy() -> Benchmark:
-    """Partners who play well with the learner from the start."""
+    """Hanabi, five partners it plays well with."""
     return ready_made("easy")
 
 
 def hard() -> Benchmark:
-    """Partners who do not."""
+    """Hanabi, five partners it plays badly with."""
     return ready_made("hard")
 
 
 def ten() -> Benchmark:
-    """Ten partners."""
+    """Hanabi, ten partners one after another."""
     return ready_made("10")

@@ -1,4 +1,8 @@
-"""MEAL: continual multi-agent RL over generated Overcooked kitchens."""
+"""MEAL: continual multi-agent RL over generated Overcooked kitchens.
+
+Reference: T. Tomilin and others, *MEAL: a benchmark for continual multi-agent reinforcement
+learning*, 2025.
+"""
 
 from __future__ import annotations
 
@@ -273,7 +277,7 @@ def kitchens(
 
 
 def curriculum(settings: MixedSettings | None = None) -> Benchmark:
-    """Levels one after another, in kitchens padded to one size."""
+    """Generated kitchens that become larger."""
     settings = settings or MixedSettings()
     summary = f"15 generated kitchens: equal shares of levels {in_words(settings.levels)}, in turn"
     levels = settings.levels
@@ -283,7 +287,7 @@ def curriculum(settings: MixedSettings | None = None) -> Benchmark:
 
 
 def mix(settings: MixedSettings | None = None) -> Benchmark:
-    """Random levels, in kitchens padded to one size."""
+    """Generated kitchens of random levels."""
     settings = settings or MixedSettings()
     summary = f"20 generated kitchens, each of a random one of levels {in_words(settings.levels)}"
     mixed = mixed_levels(settings.levels)
@@ -337,15 +341,15 @@ def presets(reward: Reward) -> dict[str, Mapping[str, Any]]:
 
 
 def level_1() -> Benchmark:
-    """Compact kitchens, sides 6 to 7."""
+    """Generated kitchens, sides 6 to 7."""
     return kitchens("1")
 
 
 def level_2() -> Benchmark:
-    """Sides 8 to 9, with choke points."""
+    """Generated kitchens, sides 8 to 9."""
     return kitchens("2")
 
 
 def level_3() -> Benchmark:
-    """Sides 10 to 11, often split into rooms."""
+    """Generated kitchens, sides 10 to 11."""
     return kitchens("3")

@@ -1,4 +1,8 @@
-"""MEAL's partners: one kitchen, and a new partner for every task."""
+"""MEAL's partners: one kitchen, and a new partner for every task.
+
+Reference: T. Tomilin and others, *MEAL: a benchmark for continual multi-agent reinforcement
+learning*, 2025.
+"""
 
 from __future__ import annotations
 
@@ -144,5 +148,5 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
 
 
 def eight_partners() -> Benchmark:
-    """The paper's schedule."""
+    """One kitchen, one partner after another."""
     return partners()

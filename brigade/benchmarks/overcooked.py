@@ -1,4 +1,8 @@
-"""One published kitchen, by name."""
+"""One published kitchen, by name.
+
+Reference: M. Carroll and others, *On the utility of learning about humans for human-AI
+coordination*, NeurIPS 2019.
+"""
 
 from __future__ import annotations
 
@@ -64,5 +68,5 @@ def layout(settings: LayoutSettings | None = None) -> Benchmark:
 
 
 def one_layout() -> Benchmark:
-    """cramped_room, or another layout with --env.layout."""
+    """One kitchen: cramped_room, or --env.layout."""
     return layout()

@@ -1,4 +1,8 @@
-"""ZSC-Eval: ten kitchens for two cooks, in which an ego must work with partners it never met."""
+"""ZSC-Eval: ten kitchens for two cooks, in which an ego must work with partners it never met.
+
+Reference: X. Wang and others, *ZSC-Eval: an evaluation toolkit and benchmark for multi-agent
+zero-shot coordination*, NeurIPS 2024.
+"""
 
 from __future__ import annotations
 
@@ -203,12 +207,22 @@ def _named(layout: str) -> Callable[[], Benchmark]:
 
 
 coordination_ring = _named("coordination_ring")
+"""Two cooks on a ring of floor."""
 counter_circuit = _named("counter_circuit")
+"""A ring around a long counter."""
 asymmetric_advantages = _named("asymmetric_advantages")
+"""Two rooms with unequal distances."""
 asymmetric_coordination = _named("asymmetric_coordination")
+"""The same idea, another kitchen."""
 forced_coordination = _named("forced_coordination")
+"""Two rooms that need each other."""
 bothway_coordination = _named("bothway_coordination")
+"""Two rooms, hand-offs both ways."""
 blocked_corridor = _named("blocked_corridor")
+"""A corridor too narrow for two."""
 coordination_ring_multi = _named("coordination_ring_multi")
+"""The ring, several recipes."""
 counter_circuit_multi = _named("counter_circuit_multi")
+"""The circuit, several recipes."""
 forced_coordination_multi = _named("forced_coordination_multi")
+"""Two rooms, several recipes."""

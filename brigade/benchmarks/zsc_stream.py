@@ -155,5 +155,5 @@ def full_name(layout: str, partner: str) -> str:
 
 
 def kitchens_and_partners() -> Benchmark:
-    """All kitchens with ready-made partners."""
+    """A stream over kitchens and partners."""
     return stream()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from brigade import __version__
 from brigade.cli.errors import device_error, less_memory, print_error
 from brigade.cli.policies import crossplay, evaluate, export, report, watch
-from brigade.cli.tools import bench, layouts, list_names, plan
+from brigade.cli.tools import bench, doctor, layouts, list_names, plan
 from brigade.cli.training import population, reproduce, resume, run
 from brigade.errors import UserError
 from brigade.registry import nearest
@@ -33,6 +33,7 @@ Continual and cooperative multi-agent reinforcement learning.
   layouts     print generated kitchens, or check one of your own
   watch       record one episode of a run's policies as a GIF
   bench       time every part of training on this machine
+  doctor      show what is installed, which devices are used and what is missing
   reproduce   rerun a published table or study and compare the results with the paper's
 
 brigade VERB --help lists the options of a verb. --debug shows the traceback of an error.
@@ -51,6 +52,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "layouts": layouts,
     "watch": watch,
     "bench": bench,
+    "doctor": doctor,
     "reproduce": reproduce,
 }
 

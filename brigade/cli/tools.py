@@ -1,4 +1,4 @@
-"""The verbs that train nothing: list, plan, layouts and bench."""
+"""The verbs that train nothing: list, plan, layouts, bench and doctor."""
 
 from __future__ import annotations
 
@@ -6,19 +6,30 @@ import json
 from pathlib import Path
 
 from brigade.cli.flags import add_cache, count, prepare_jax, read_experiment, verb_parser
-from brigade.registry import KINDS, names
+from brigade.registry import KINDS, OURS
 
 
 def list_names(words: list[str]) -> int:
-    """`brigade list [KIND]`."""
-    parser = verb_parser("list", "Show everything that can be used by name. Imports nothing.")
+    """`brigade list [KIND [NAME]]`."""
+    parser = verb_parser(
+        "list",
+        "Show everything that can be used by name, and which optional packages are missing. With a "
+        "kind and a name, show what it does, its settings, its paper and an example.",
+    )
     parser.add_argument("kind", nargs="?", help=f"one of {', '.join(KINDS)} (default: all)")
-    kind = parser.parse_args(words).kind
-    for each in [kind] if kind else KINDS:
-        known = names(each)
-        print(f"{each}:")
-        for name in known:
-            print(f"  {name}")
+    parser.add_argument("name", nargs="?", help="a name of that kind, for its page")
+    options = parser.parse_args(words)
+    from brigade.commands.listing import print_extras, print_list
+
+    if options.name:
+        from brigade.commands.entry_page import print_entry
+
+        print_entry(options.kind, options.name)
+    elif options.kind:
+        print_list([options.kind])
+    else:
+        print_list()
+        print_extras(OURS)
     return 0
 
 
@@ -110,3 +121,22 @@ def bench(words: list[str]) -> int:
 
     print_bench(options.level, options.num_envs)
     return 0
+
+
+def doctor(words: list[str]) -> int:
+    """`brigade doctor`."""
+    parser = verb_parser(
+        "doctor",
+        "Show what is installed, which devices JAX sees, how fast they are, and what to do about "
+        "what is missing. The exit status is 1 if something is broken.",
+    )
+    parser.add_argument(
+        "--no-benchmark",
+        dest="benchmark",
+        action="store_false",
+        help="do not measure the speed, which takes about ten seconds",
+    )
+    options = parser.parse_args(words)
+    from brigade.commands.doctor import print_examination
+
+    return print_examination(options.benchmark)

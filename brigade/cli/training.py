@@ -142,6 +142,8 @@ def reproduce(words: list[str]) -> int:
     """`brigade reproduce TARGET`."""
     from brigade.reproduce.targets import TARGETS
 
+    if not words or words == ["--measure"]:
+        return list_targets(measure=bool(words))
     if words and words[0].startswith(STUDIES):
         return study(words)
     if words and words[0] in HANABI_STUDIES:
@@ -151,7 +153,8 @@ def reproduce(words: list[str]) -> int:
         "Do the runs of a published table and print the results next to the published numbers. "
         "Finished runs are reused and stopped ones continued. Any setting of brigade run applies "
         "to all runs of the table, for example --seeds 3. zsc_eval/LAYOUT and lifelong_hanabi/pool "
-        "are whole studies: see brigade reproduce zsc_eval/coordination_ring --help.",
+        "are whole studies: see brigade reproduce zsc_eval/coordination_ring --help. Without a "
+        "target, all targets are listed with their cost on this machine; --measure then times it.",
     )
     targets = ", ".join((*TARGETS, *HANABI_STUDIES))
     parser.add_argument("target", metavar="TARGET", help=f"one of {targets}")
@@ -193,6 +196,22 @@ def reproduce(words: list[str]) -> int:
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
     print(f"table: {path}")
+    return 0
+
+
+def list_targets(measure: bool) -> int:
+    """`brigade reproduce` alone: all targets, with their cost on this machine."""
+    prepare_jax()
+    import jax
+
+    from brigade.commands.bench import quick_speed
+    from brigade.commands.doctor import known_speed
+    from brigade.reproduce.overview import overview
+
+    backend = jax.default_backend()
+    faster = quick_speed().steps_per_second / known_speed(backend) if measure else None
+    for line in overview(backend, faster):
+        print(line)
     return 0
 
 

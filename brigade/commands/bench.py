@@ -268,14 +268,23 @@ def setting_from(words: Sequence[str] | None, description: str | None) -> Traini
     return TrainingSetting(**settings | {"hidden": tuple(settings["hidden"])})
 
 
+def usual_setting(level: str = "1", updates: int = 5) -> TrainingSetting:
+    """The settings of docs/performance.md: the paper's on an accelerator, small on a CPU."""
+    setting = TrainingSetting(level=level, updates=updates)
+    if jax.default_backend() != "cpu":
+        return setting
+    return dataclasses.replace(setting, num_envs=16, num_minibatches=8, epochs=4, hidden=(64, 64))
+
+
+def quick_speed() -> TrainingSpeed:
+    """How fast this machine trains on level 1, in about ten seconds."""
+    return training_speed(usual_setting(updates=10))
+
+
 def print_bench(level: str, num_envs: int | None) -> None:
     """A table with one row per part."""
     on_cpu = jax.default_backend() == "cpu"
-    setting = TrainingSetting(level=level, updates=5)
-    if on_cpu:
-        setting = dataclasses.replace(
-            setting, num_envs=16, num_minibatches=8, epochs=4, hidden=(64, 64)
-        )
+    setting = usual_setting(level)
     setting = dataclasses.replace(setting, num_envs=num_envs or setting.num_envs)
     benchmark = kitchens(level)
     task = benchmark.sequence(0, 1, 1)[0]

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from brigade.errors import UserError
 from brigade.partners.files import SUFFIX, Policies
-from brigade.runs.export import policies_of
-from brigade.runs.folder import write_atomically
+from brigade.runs.export import policies_of, save_policies
 from brigade.runs.run import load
 from brigade.runs.snapshots import at_stages
 
@@ -33,8 +32,7 @@ def export(
     policies = policies_of(run, None if task is None else task - 1, helpers)
     policies = at_stages(run.path, policies, stages)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(out, policies.as_bytes(half))
+        save_policies(policies, out, half)
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror}; choose another --out") from error
     return policies

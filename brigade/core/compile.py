@@ -20,10 +20,15 @@ OPTIONS: dict[str, Any] = {
 jit = partial(jax.jit, compiler_options=OPTIONS)
 
 
+def cache_folder() -> Path:
+    """Where compiled programs are kept."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return home / "brigade" / "jax"
+
+
 def keep_programs() -> None:
     """Cache compiled programs in the user's cache folder, so that later commands start faster."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    jax.config.update("jax_compilation_cache_dir", str(home / "brigade" / "jax"))
+    jax.config.update("jax_compilation_cache_dir", str(cache_folder()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 

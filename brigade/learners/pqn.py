@@ -2,6 +2,8 @@
 
 Layer norm keeps it stable (Gallici et al., 2024). Returns are mixtures of n-step returns for all n,
 weighted by powers of lambda, from the network as it was at the start of the update.
+
+Reference: M. Gallici and others, *Simplifying deep temporal difference learning*, ICLR 2025.
 """
 
 from __future__ import annotations
@@ -212,7 +214,7 @@ def lambda_returns(
 
 @dataclass(frozen=True)
 class PQN:
-    """Parallel Q-learning without replay."""
+    """Parallel Q-learning, from fresh rollouts without replay."""
 
     q: PQNConfig = field(default_factory=PQNConfig)
     network: QNetworkConfig = field(

@@ -2,6 +2,10 @@
 
 Rollouts are cut into sequences. Each is stored with the recurrent state the policy had at its
 start. A rollout is followed by a number of gradient steps on sequences sampled from the buffer.
+
+Reference: S. Kapturowski and others, *Recurrent experience replay in distributed reinforcement
+learning*, ICLR 2019; P. Sunehag and others, *Value-decomposition networks for cooperative
+multi-agent learning based on team reward*, AAMAS 2018.
 """
 
 from __future__ import annotations
@@ -277,7 +281,7 @@ def n_step_returns(
 
 @dataclass(frozen=True)
 class IQL:
-    """Independent recurrent Q-learning: every seat learns from what it saw and earned."""
+    """Recurrent Q-learning with replay (R2D2), every seat for itself."""
 
     q: QConfig = field(default_factory=QConfig)
     network: QNetworkConfig = field(default_factory=QNetworkConfig)
@@ -301,6 +305,6 @@ class IQL:
 
 @dataclass(frozen=True)
 class VDN(IQL):
-    """Value decomposition: the values of all own seats are summed and learned together."""
+    """Like IQL, with the values of all own seats summed (a team's)."""
 
     joint: ClassVar[bool] = True

@@ -1,4 +1,8 @@
-"""The registered learners: their settings, and how they are built for an environment."""
+"""The registered learners: their settings, and how they are built for an environment.
+
+Reference: J. Schulman and others, *Proximal policy optimization algorithms*, 2017; C. Yu and
+others, *The surprising effectiveness of PPO in cooperative multi-agent games*, NeurIPS 2022.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from brigade.nets import ActorCriticPolicy, RecurrentPolicy
 
 @dataclass(frozen=True)
 class IPPO:
-    """Independent PPO: all seats share a network whose critic sees the seat's own observation."""
+    """Independent PPO: the critic sees the seat's own observation."""
 
     ppo: PPOConfig = field(default_factory=PPOConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -52,7 +56,7 @@ class IPPO:
 
 @dataclass(frozen=True)
 class MAPPO(IPPO):
-    """PPO with a central critic, which sees the observations of all seats and the seat's index."""
+    """PPO with a central critic, which sees the observations of all seats."""
 
     central_critic: ClassVar[bool] = True
 

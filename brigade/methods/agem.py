@@ -1,4 +1,7 @@
-"""A-GEM: gradient steps must not, to first order, raise the loss on samples of earlier tasks."""
+"""A-GEM: gradient steps must not, to first order, raise the loss on samples of earlier tasks.
+
+Reference: A. Chaudhry and others, *Efficient lifelong learning with A-GEM*, ICLR 2019.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class AGEMState(ReplayBuffer):
 
 @dataclass(frozen=True)
 class AGEM(Rehearsal):
-    """Removes the component of a gradient that opposes the gradient on replayed samples."""
+    """A-GEM: projects out gradients that raise the loss on earlier tasks."""
 
     display_name = "A-GEM"
     separate_critic: bool = False

@@ -2,6 +2,8 @@
 
 Methods do not see activations. The gradient of a unit's outgoing weights is used instead: the mean
 over samples of the unit's activation times the error of the units it feeds.
+
+Reference: S. Dohare and others, *Loss of plasticity in deep continual learning*, Nature 2024.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class CBPState(struct.PyTreeNode):
 
 @dataclass(frozen=True)
 class CBP(ContinualMethod):
-    """Reinitialises the mature units with the lowest utility of each layer, a few at a time."""
+    """Continual backprop: reinitialises a few units of low utility."""
 
     display_name = "CBP"
     replacement_rate: float = 1e-4

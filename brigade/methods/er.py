@@ -1,4 +1,7 @@
-"""Experience replay: every gradient step also trains on samples of earlier tasks."""
+"""Experience replay: every gradient step also trains on samples of earlier tasks.
+
+Reference: D. Rolnick and others, *Experience replay for continual learning*, NeurIPS 2019.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from brigade.methods.replay import Rehearsal, ReplayBuffer
 
 @dataclass(frozen=True)
 class ER(Rehearsal):
-    """Adds the loss on replayed samples to the loss on the current minibatch."""
+    """Experience replay: also trains on samples of earlier tasks."""
 
     display_name = "ER"
     coefficient: float = 1.0

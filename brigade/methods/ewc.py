@@ -2,6 +2,9 @@
 
 There is one anchor per earlier task, and all are merged exactly: a weighted sum of squares is one
 square around the weighted mean plus a constant.
+
+Reference: J. Kirkpatrick and others, *Overcoming catastrophic forgetting in neural networks*, PNAS
+2017.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from brigade.methods.importance import TINY, EstimatedPenalty, Penalty, part_of
 
 @dataclass(frozen=True)
 class EWC(EstimatedPenalty):
-    """Pulls parameters towards where each earlier task ended, by their Fisher information."""
+    """Pulls parameters back to earlier tasks, by Fisher information."""
 
     display_name = "EWC"
     coefficient: float = 1e7

@@ -9,6 +9,6 @@ from brigade.core import ContinualMethod
 
 @dataclass(frozen=True)
 class FineTuning(ContinualMethod):
-    """All hooks keep their defaults."""
+    """Fine-tuning: trains on without protection, the baseline."""
 
     display_name = "FT"

@@ -1,4 +1,8 @@
-"""L2: a penalty on the distance of all parameters to where the last task ended."""
+"""L2: a penalty on the distance of all parameters to where the last task ended.
+
+Reference: J. Kirkpatrick and others, *Overcoming catastrophic forgetting in neural networks*, PNAS
+2017.
+"""
 
 from __future__ import annotations
 

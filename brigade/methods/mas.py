@@ -1,4 +1,7 @@
-"""Memory-aware synapses: importance is how sensitive the network's outputs are to a parameter."""
+"""Memory-aware synapses: importance is how sensitive the network's outputs are to a parameter.
+
+Reference: R. Aljundi and others, *Memory aware synapses: learning what (not) to forget*, ECCV 2018.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from brigade.methods.importance import TINY, FadingPenalty, num_entries, sensiti
 
 @dataclass(frozen=True)
 class MAS(FadingPenalty):
-    """Importance is the gradient of the outputs' squared norm, scaled to mean 1 per task."""
+    """Like Online EWC, by how much the outputs depend on a parameter."""
 
     display_name = "MAS"
     coefficient: float = 1e5

@@ -1,4 +1,7 @@
-"""Multi-task learning: all tasks at once, an upper bound for continual methods."""
+"""Multi-task learning: all tasks at once, an upper bound for continual methods.
+
+Reference: the upper bound of Lifelong Hanabi (Nekoei and others, 2021).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from brigade.core import ContinualMethod
 
 @dataclass(frozen=True)
 class MultiTask(ContinualMethod):
-    """Every rollout is of a task sampled from the whole stream."""
+    """Multi-task learning: trains on all tasks at once, the upper bound."""
 
     display_name = "MTL"
     mixes_tasks: ClassVar[bool] = True

@@ -1,4 +1,8 @@
-"""PackNet: every task gets its own weights, and those of earlier tasks never change."""
+"""PackNet: every task gets its own weights, and those of earlier tasks never change.
+
+Reference: A. Mallya and S. Lazebnik, *PackNet: adding multiple tasks to a single network by
+iterative pruning*, CVPR 2018.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ class Packed(struct.PyTreeNode):
 
 @dataclass(frozen=True)
 class PackNet(ContinualMethod):
-    """Trains all free weights, keeps the largest, frees the others and retrains those it kept."""
+    """Gives every task its own weights: trains, prunes, then retrains."""
 
     display_name = "PackNet"
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 0.75), ("retrain", 0.25))

@@ -1,4 +1,8 @@
-"""Synaptic intelligence: a parameter's importance is how much its path lowered the loss."""
+"""Synaptic intelligence: a parameter's importance is how much its path lowered the loss.
+
+Reference: F. Zenke, B. Poole and S. Ganguli, *Continual learning through synaptic intelligence*,
+ICML 2017.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ class PathIntegral(Penalty):
 
 @dataclass(frozen=True)
 class SI(QuadraticPenalty):
-    """Pulls parameters towards where the last task ended; importance accumulates in training."""
+    """Synaptic intelligence: like L2, by a parameter's share in learning."""
 
     display_name = "SI"
     coefficient: float = 1.0

@@ -185,7 +185,7 @@ def joint_view(view: View, seats: int, obs_dims: int) -> Joint | None:
 
 
 def make_policy(settings: Mapping[str, Any]) -> ActorCriticPolicy:
-    """The policy that its `settings` describe."""
+    """An actor-critic network as its `settings` describe it."""
     network, task = network_from(ActorCritic, settings["network"]), settings["task"]
     if task is not None and (type(task) is not int or not 0 <= task < network.num_tasks):
         raise ValueError(f"task is {task!r}; it must be from 0 to {network.num_tasks - 1}")

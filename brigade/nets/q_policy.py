@@ -206,7 +206,7 @@ def observed_move(obs: Array, moves: Moves) -> Array:
 
 
 def make_q_policy(settings: Mapping[str, Any]) -> QPolicy:
-    """The policy that its `settings` describe."""
+    """A recurrent Q-network as its `settings` describe it."""
     network = network_from(QNetwork, settings["network"])
     shape, moves = tuple(int(n) for n in settings["obs_shape"]), settings.get("shown_moves")
     if moves is not None:

@@ -131,19 +131,19 @@ class Planner(Cook):
 
 @dataclass(frozen=True)
 class Human(Planner):
-    """Fills pots; if no pot has room, plates and serves soups."""
+    """A cook that fills pots; if no pot has room, it serves soups."""
 
 
 @dataclass(frozen=True)
 class OnionOnly(Planner):
-    """Only fills pots and starts them."""
+    """A cook that only fills pots and starts them."""
 
     serves: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class PlateOnly(Planner):
-    """Only plates and serves soups."""
+    """A cook that only plates and serves soups."""
 
     cooks: ClassVar[bool] = False
 

@@ -27,7 +27,10 @@ class Scripted:
 
 @dataclass(frozen=True)
 class Stay(Scripted):
-    """Never moves. `action` is the environment's action for staying; Overcooked's is 4."""
+    """Never moves.
+
+    `action` is the environment's action for staying; Overcooked's is 4.
+    """
 
     action: int | tuple[float, ...] = 4
 
@@ -50,7 +53,7 @@ class Stay(Scripted):
 
 @dataclass(frozen=True)
 class Random(Scripted):
-    """Samples uniformly: from the available actions, or from [-1, 1] for continuous ones."""
+    """Samples from the available actions, or from [-1, 1], uniformly."""
 
     continuous: bool = False
 

@@ -3,6 +3,9 @@
 Every partner is trained with its own best response. Matched pairs maximise the return, mismatched
 pairs minimise it, so that no response works well with another partner. All pairings are played in
 parallel.
+
+Reference: A. Rahman and others, *Generating teammates for training robust ad hoc teamwork agents
+via best-response diversity*, TMLR 2023.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from brigade.populations.generator import Generator
 
 @dataclass(frozen=True)
 class BRDiv(Generator):
-    """With R_ij the return of partner i and response j, all policies maximise
+    """Best-response diversity: partners with different best responses.
+
+    With R_ij the return of partner i and response j, all policies maximise
 
     (1 + 2a) mean_i R_ii - 2ac mean_{i != j} R_ij,  a = `diversity`, c = `cross_play`.
 

@@ -1,6 +1,9 @@
 """COLE: learning with an archive of earlier selves (Li and others, ICML 2023).
 
 As ZSC-Eval has it: generations of fixed length, partners sampled by rank, a share of self-play.
+
+Reference: Y. Li and others, *Cooperative open-ended learning framework for zero-shot coordination*,
+ICML 2023.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ class Archive(struct.PyTreeNode):
 
 @dataclass(frozen=True)
 class COLE(EgoGenerator):
-    """The ego learns with snapshots of itself, most often with those it does badly with.
+    """Learns with snapshots of itself, mostly those it does badly with.
 
     After every generation a snapshot of the ego joins the archive if its mean return with the
     archive ranks high among those of the members when they joined, or after `max_tries`.

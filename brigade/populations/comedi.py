@@ -3,6 +3,9 @@
 Every policy is trained in self-play, against good cross-play with the earlier policy it works best
 with, and in mixed play. Mixed play keeps policies from only recognising strangers and giving up:
 they must do well from states that a stranger has led to.
+
+Reference: B. Sarkar, A. Shih and D. Sadigh, *Diverse conventions for human-AI collaboration*,
+NeurIPS 2023.
 """
 
 from __future__ import annotations
@@ -69,7 +72,9 @@ class Mixture:
 
 @dataclass(frozen=True)
 class CoMeDi(Generator):
-    """All policies maximise SP - cross_play * XP + mixed_play * MP.
+    """Policies that play badly with each other but well in mixed games.
+
+    All policies maximise SP - cross_play * XP + mixed_play * MP.
 
     XP is the return with the earlier policy it works best with, MP that of games in which the
     partner is, up to a random timestep, this earlier policy half of the time. All policies learn at

@@ -1,4 +1,8 @@
-"""E3T: end-to-end training with a noisy copy (Yan and others, NeurIPS 2023)."""
+"""E3T: end-to-end training with a noisy copy (Yan and others, NeurIPS 2023).
+
+Reference: X. Yan and others, *An efficient end-to-end training approach for zero-shot human-AI
+coordination*, NeurIPS 2023.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ COPY = "noisy copy"
 
 @dataclass(frozen=True)
 class E3T(EgoGenerator):
-    """The ego's partner is a slowly following copy of it that often acts at random.
+    """Learns with a slow copy of itself that often acts at random.
 
     Randomness keeps the ego from relying on conventions; the copy keeps the partner competent. The
     module that predicts the partner's actions is left out.

@@ -1,4 +1,7 @@
-"""FCP: fictitious co-play (Strouse and others, NeurIPS 2021)."""
+"""FCP: fictitious co-play (Strouse and others, NeurIPS 2021).
+
+Reference: D. Strouse and others, *Collaborating with humans without human data*, NeurIPS 2021.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from brigade.populations.sp import SelfPlay
 
 @dataclass(frozen=True)
 class FCP(SelfPlay):
-    """Self-play policies at three skills: at the start, half-way, and at the end of training.
+    """Fictitious co-play: self-play policies at three stages of training.
 
     Half-way is the snapshot whose return is nearest to half of the final one.
     """

@@ -2,6 +2,9 @@
 
 Every biased policy is paid for events it likes and charged for those it does not, and is trained
 with its own best response, which gets the rewards of the game.
+
+Reference: C. Yu and others, *Learning zero-shot cooperation with humans, assuming humans are
+biased*, ICLR 2023.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from brigade.populations.tables import by_environment
 
 @dataclass(frozen=True)
 class HSP(Generator):
-    """Biased policies are 0 to n - 1, their best responses n to 2n - 1.
+    """Hidden-utility self-play: policies that prefer some events.
 
-    Both have separate networks. Half of a pair's games are played in each order of seats.
+    Biased policies are 0 to n - 1, their best responses n to 2n - 1. Both
+    have separate networks. Half of a pair's games are played in each order of seats.
     """
 
     members: int = 8

@@ -1,4 +1,8 @@
-"""LBRDiv: BRDiv with Lagrange multipliers (Rahman, Cui and Stone, AAAI 2024)."""
+"""LBRDiv: BRDiv with Lagrange multipliers (Rahman, Cui and Stone, AAAI 2024).
+
+Reference: A. Rahman, J. Cui and P. Stone, *Minimum coverage sets for training robust ad hoc
+teamwork agents*, AAAI 2024.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from brigade.populations.tables import by_environment, returns_by_table
 
 @dataclass(frozen=True)
 class LBRDiv(BRDiv):
-    """Every own pair must be better than each mismatched one by a margin.
+    """Like BRDiv: own pairs must beat mismatched ones by a margin.
 
     With R_ij the return of partner i and response j, policies maximise the mean of R_ii subject to
     R_ii >= R_ij + margin and R_ii >= R_ji + margin. Each constraint has a multiplier, which grows

@@ -1,4 +1,8 @@
-"""MEP: maximum entropy population-based training (Zhao and others, AAAI 2023)."""
+"""MEP: maximum entropy population-based training (Zhao and others, AAAI 2023).
+
+Reference: R. Zhao and others, *Maximum entropy population-based training for zero-shot human-AI
+coordination*, AAAI 2023.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from brigade.populations.tables import check_no_memory, log_probs_of_all
 
 @dataclass(frozen=True)
 class MEP(SelfPlay):
-    """Self-play policies that are paid for actions that the population rarely takes.
+    """Self-play policies paid for actions that others rarely take.
 
     The bonus is `entropy` times -log of the mean probability of the action over all policies.
     """

@@ -9,7 +9,7 @@ from brigade.populations.generator import Generator
 
 @dataclass(frozen=True)
 class SelfPlay(Generator):
-    """Independent policies that differ only in their seed."""
+    """Self-play: independent policies that differ only in their seed."""
 
     def names(self) -> list[str]:
         return [f"sp-{number}" for number in range(1, self.members + 1)]

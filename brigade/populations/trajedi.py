@@ -1,4 +1,7 @@
-"""TrajeDi: trajectory diversity (Lupu and others, ICML 2021)."""
+"""TrajeDi: trajectory diversity (Lupu and others, ICML 2021).
+
+Reference: A. Lupu and others, *Trajectory diversity for zero-shot coordination*, ICML 2021.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ LAG = 10  # timesteps; with the default kernel, later actions have weights below
 
 @dataclass(frozen=True)
 class TrajeDi(SelfPlay):
-    """Self-play policies that are paid for trajectories the others would not produce.
+    """Self-play policies paid for trajectories unlike those of others.
 
     The objective is the Jensen-Shannon divergence of the policies' trajectories, in which actions
     count less the further away they are from a timestep. It enters as a reward per timestep, the

@@ -201,14 +201,20 @@ def of_tasks(title: str, first: Fraction, last: Fraction) -> Measure:
 
 
 SECOND_THIRD = of_tasks("second third of tasks", Fraction(1, 3), Fraction(2, 3))
+"""Score after own training, second third of the tasks."""
 LAST_THIRD = of_tasks("last third of tasks", Fraction(2, 3), Fraction(1))
+"""Score after own training, last third of the tasks."""
 
 # --- plasticity ---
 
 AUC_LOSS = Measure("AUC-loss", plasticity.auc_loss, better="lower")
+"""Area under the curve that later repetitions lose."""
 DORMANT = Measure("dormant", plasticity.dormant, better="lower")
+"""Share of dormant units, mean over training."""
 FINAL_PERFORMANCE_RATIO = Measure("final ratio", plasticity.final_performance_ratio)
+"""Final performance, later repetitions to the first."""
 RAW_AUC_RATIO = Measure("raw AUC ratio", plasticity.raw_auc_ratio)
+"""Area under the curve, later repetitions to the first."""
 
 # --- coordination ---
 

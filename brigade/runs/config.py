@@ -13,6 +13,7 @@ import io
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -321,12 +322,15 @@ def configured(benchmark: Benchmark, settings: Any) -> Benchmark:
 
 
 def help_text(arguments: Sequence[str]) -> str:
-    """The help of `brigade run` for the given learner and method, with the `paper` defaults."""
+    """The help of `brigade run`, with the defaults of the given benchmark, learner and method.
+
+    They are those of `--preset`, or else those that this machine would use.
+    """
     words = [word for word in arguments if word not in ("-h", "--help")]
     named = bool(words) and not words[0].startswith("-")
     name = words[0] if named else "meal/level-1"
     benchmark = load_benchmark(name)
-    chosen = _choices({"preset": "paper"}, words[1:] if named else words, benchmark)
+    chosen = _choices({}, words[1:] if named else words, benchmark)
     shape = _experiment_type(chosen, benchmark)
     parsed = _parse(shape, [name, *as_flags(_defaults(benchmark, chosen))])
     defaults = _defaults(benchmark, chosen, getattr(parsed, "generator", None))
@@ -334,7 +338,31 @@ def help_text(arguments: Sequence[str]) -> str:
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
         tyro.cli(shape, default=parsed, args=["--help"], prog="brigade run", config=_CONF)
-    return shown.getvalue()
+    return f"{shown.getvalue()}\n{shown_preset(name, chosen, words, benchmark)}\n"
+
+
+def shown_preset(
+    name: str, chosen: Mapping[str, str], words: Sequence[str], benchmark: Benchmark
+) -> str:
+    """Which defaults a help text shows, why, and how to see others."""
+    preset = chosen["preset"]
+    asked = any(word.partition("=")[0] == "--preset" for word in words)
+    reason = "" if asked else f", which auto is on this machine ({machine()})"
+    known = {"paper", *benchmark.presets}
+    others = [f"--preset {each} --help" for each in sorted(known - {preset})]
+    text = f"The defaults above are those of {name} with the preset {preset}{reason}."
+    if others:
+        text += f" Others are shown by brigade run {name} {' or '.join(others)}."
+    return textwrap.fill(text, 80, break_on_hyphens=False)
+
+
+def machine() -> str:
+    """What JAX computes on, in words."""
+    import jax
+
+    return {"cpu": "a CPU", "gpu": "a GPU", "tpu": "a TPU"}.get(
+        jax.default_backend(), jax.default_backend()
+    )
 
 
 def _choices(tree: Mapping[str, Any], words: Sequence[str], benchmark: Benchmark) -> dict[str, str]:

@@ -17,8 +17,10 @@ from brigade.errors import UserError
 from brigade.metrics.record import axes_name
 from brigade.partners.files import SUFFIX, Policies, interface, load_policies
 from brigade.runs.config import Experiment
+from brigade.runs.folder import write_atomically
 from brigade.runs.loaded import LoadedRun
 from brigade.runs.partner_files import name_by_hash
+from brigade.runs.trained import TrainedPolicy, find_member, new_file
 
 
 def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) -> Policies:
@@ -28,20 +30,14 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
     """
     names, experiment = run.parts.sequences[0].names, run.experiment
     task = run.last_task if task is None else task
-    if not 0 <= task < len(names):
-        raise UserError(f"the run has {len(names)} tasks; there is no task {task + 1}")
+    check_task(run, task)
     policy = run.parts.trainer.source.players.learner  # type: ignore[attr-defined]
     if not hasattr(policy, "actor"):
         raise UserError(
             f"{experiment.config.learner} has its own kind of policy, which a file cannot hold"
         )
     task_id = int(run.parts.sequences[0].tasks.id[task])
-    acting = [run.acting_params(index, task) for index in range(len(run.parts.seeds))]
-    members = [
-        (member, params)
-        for index, seed in enumerate(run.parts.seeds)
-        for member, params in members_of_seed(run, index, seed, acting[index], task, helpers)
-    ]
+    members = [(member, params) for member, params, _ in members_of_run(run, task, helpers)]
     actors = [policy.actor(params, task_id) for _, params in members]
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in actors])
     settings = experiment.as_dict()
@@ -60,6 +56,53 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
     }
     game = interface(run.parts.benchmark.env)
     return Policies(actors[0][0], params, game, [member for member, _ in members], origin)
+
+
+def check_task(run: LoadedRun, task: int) -> None:
+    """Refuse a task that the run does not have; it counts from 0."""
+    number = len(run.parts.sequences[0].names)
+    if not 0 <= task < number:
+        raise UserError(f"the run has {number} tasks; there is no task {task + 1}")
+
+
+def members_of_run(
+    run: LoadedRun, task: int, helpers: bool = False
+) -> list[tuple[dict[str, Any], Any, int]]:
+    """The metadata, the parameters and the index of the seed of each policy."""
+    return [
+        (member, params, index)
+        for index, seed in enumerate(run.parts.seeds)
+        for member, params in members_of_seed(
+            run, index, seed, run.acting_params(index, task), task, helpers
+        )
+    ]
+
+
+def acting_policy(run: LoadedRun, name: str | None, seed: int | None, task: int) -> TrainedPolicy:
+    """A policy of a run that acts as on a task, counted from 0."""
+    check_task(run, task)
+    members = members_of_run(run, task)
+    chosen = find_member([member for member, *_ in members], name, seed)
+    member, params, index = members[chosen]
+    policy = run.parts.trainer.source.players.learner  # type: ignore[attr-defined]
+    if hasattr(policy, "actor"):
+        policy, params = policy.actor(params, int(run.parts.sequences[index].tasks.id[task]))
+    env = run.parts.benchmark.env
+    return TrainedPolicy(
+        name=str(member["name"]),
+        policy=policy,
+        params=params,
+        seats=env.num_agents,
+        home=lambda: (env, run.parts.sequences[index][task]),
+    )
+
+
+def save_policies(policies: Policies, out: Path, half: bool = False) -> Path:
+    """Write a new policy file."""
+    new_file(out, SUFFIX)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, policies.as_bytes(half))
+    return out
 
 
 def config_hash(experiment: Experiment) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from brigade.core import LearnerState
 from brigade.runs.assemble import Parts
 from brigade.runs.config import Experiment
+from brigade.runs.trained import TrainedPolicy
 from brigade.train import Position
 from brigade.train.trainer import partners_of
 
@@ -43,6 +44,30 @@ class LoadedRun:
         )
         task_id = self.parts.sequences[seed].tasks.id[task]
         return self.parts.trainer.method.acting_params(method_state, params, task_id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the policies, as in an exported file."""
+        from brigade.runs.export import members_of_run
+
+        return tuple(str(member["name"]) for member, *_ in members_of_run(self, self.last_task))
+
+    def policy(
+        self, name: str | None = None, *, seed: int | None = None, task: int | None = None
+    ) -> TrainedPolicy:
+        """A policy by its name, or the first one of a seed; by default the first.
+
+        It acts as on `task`, counted from 1 (default: the last one trained), and plays that task.
+        """
+        from brigade.runs.export import acting_policy
+
+        return acting_policy(self, name, seed, self.last_task if task is None else task - 1)
+
+    def export(self, out: str | Path, *, task: int | None = None) -> Path:
+        """Save the policies in a new file, as `brigade export` does; `task` counts from 1."""
+        from brigade.runs.export import policies_of, save_policies
+
+        return save_policies(policies_of(self, None if task is None else task - 1), Path(out))
 
 
 def as_loaded(path: Path, experiment: Experiment, parts: Parts, position: Position) -> LoadedRun:

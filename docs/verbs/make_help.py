@@ -15,15 +15,19 @@ FOLDER = Path(__file__).parent
 BLOCK = re.compile(r"<!-- help -->\n.*?<!-- /help -->", re.S)
 
 
+# The same defaults whatever the machine.
+PRESET = {"run": ["--preset", "paper"], "population": ["--preset", "paper"]}
+
+
 def help_of(verb: str) -> str:
-    """What `brigade VERB --help` prints on a terminal of 80 columns."""
+    """What `brigade VERB --help` prints on a terminal of 80 columns, with the preset `paper`."""
     shown = io.StringIO()
     with (
         mock.patch.dict(os.environ, {"COLUMNS": "80"}),
         contextlib.redirect_stdout(shown),
         contextlib.suppress(SystemExit),
     ):
-        main([verb, "--help"])
+        main([verb, *PRESET.get(verb, []), "--help"])
     return "\n".join(line.rstrip() for line in shown.getvalue().strip().splitlines())
 
 

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Last, because it lets go of compiled programs that the others share.
 DOCUMENTS.sort(key=lambda path: path.name == "reproduce.md")
+TRAINED_POLICY = ROOT / "docs" / "use_a_policy.md"  # its Python uses what its command trains
 
 
 def blocks(path, language):
@@ -32,7 +33,7 @@ def with_blocks(language):
     return [
         pytest.param(path, id=str(path.relative_to(ROOT)))
         for path in DOCUMENTS
-        if blocks(path, language)
+        if blocks(path, language) and path != TRAINED_POLICY
     ]
 
 
@@ -65,6 +66,21 @@ def test_commands_run_in_order(path, run_command, tmp_path, monkeypatch):
         status = run_command(words, later=commands[number:])
         assert status == 0, f"{path.name}: {shlex.join(words)}"
     let_go_of_many_programs()
+
+
+@pytest.mark.slow
+def test_the_page_about_trained_policies_runs_as_written(run_command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    commands = commands_in(blocks(TRAINED_POLICY, "sh"))
+    used = [["brigade", "load", "runs/mine"]]  # by the Python below
+    assert [run_command(words, later=used) for words in commands[:1]] == [0]
+    names, games = {}, []
+    for code in blocks(TRAINED_POLICY, "python"):
+        exec(compile(code, TRAINED_POLICY.name, "exec", dont_inherit=True), names)
+        games.append(names["game"])
+    assert games[0].over
+    assert {path.name for path in tmp_path.iterdir()} >= {"film.gif", "mine.safetensors"}
+    assert [run_command(words, later=[]) for words in commands[1:]] == [0] * len(commands[1:])
 
 
 @pytest.mark.parametrize("name", registry.names("methods"))

@@ -406,8 +406,9 @@ def test_a_process_killed_at_any_moment_resumes_to_the_same_end(finished, tmp_pa
 
 
 def test_the_library_offers_the_same(finished):
-    assert brigade.load is load
     assert brigade.run is run
+    assert brigade.resume is resume
+    assert brigade.load(finished.path).path == load(finished.path).path
 
 
 def pressing_ctrl_c(times, seen):

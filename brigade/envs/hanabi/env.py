@@ -30,7 +30,7 @@ EVENTS = ("play", "misplay", "discard", "hint_color", "hint_rank")
 
 @dataclass(frozen=True)
 class Hanabi(Environment):
-    """Hanabi for two to five players; the task says with how many tokens a game starts."""
+    """Hanabi for two to five players; the task says how many tokens."""
 
     players: int = 2
     colors: int = 5

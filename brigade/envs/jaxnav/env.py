@@ -29,7 +29,7 @@ OTHER_INPUTS = 5  # besides the lidar: two speeds, goal distance and angle, the 
 
 @dataclass(frozen=True)
 class JaxNav(Environment):
-    """Robots on a map of `height` x `width` cells; the task is the map."""
+    """Robots with lidar on a map of cells; the task is the map."""
 
     num_agents: int = 2
     height: int = 7

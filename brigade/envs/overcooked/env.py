@@ -30,7 +30,7 @@ FACINGS = "UDRL"  # letters in the recorded traces, in the order of the actions
 
 @dataclass(frozen=True)
 class Overcooked(Environment):
-    """Cooks in a kitchen of `height` x `width` tiles; the task is the kitchen."""
+    """Cooks in a kitchen of tiles; the task is the kitchen."""
 
     num_agents: int = 2
     height: int = 7
