@@ -67,6 +67,10 @@ RECORDED = {
     "meal/figure-16": "meal_partners.md",
     "lifelong_hanabi/pool": "lifelong_hanabi.md",
     "lifelong_hanabi/table-1": "lifelong_hanabi.md",
+    "lifelong_hanabi/table-2": "lifelong_hanabi.md",
+    "lifelong_hanabi/figure-2": "lifelong_hanabi.md",
+    "lifelong_hanabi/figure-3": "lifelong_hanabi.md",
+    "lifelong_hanabi/figure-4": "lifelong_hanabi.md",
     "zsc_eval/LAYOUT": "zsc_eval.md",
 }
 LAYOUT = "coordination_ring"  # stands for all layouts of ZSC-Eval

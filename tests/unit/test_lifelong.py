@@ -512,6 +512,28 @@ def test_the_recorded_table_2_is_in_the_document():
         assert f"| {agent} | {' | '.join(numbers)} |" in page
 
 
+SHOWN = {
+    "figure-3": (
+        *("current score", "average over partners", "forgetting", "future score"),
+        *("few-shot average", "few-shot forgetting", "generalisation"),
+    ),
+    "figure-4": ("average over partners", "forgetting", "few-shot average", "generalisation"),
+}
+
+
+@pytest.mark.parametrize("figure", SHOWN)
+def test_the_numbers_of_recorded_figures_are_in_the_document(figure):
+    page = (RESULTS / "lifelong_hanabi.md").read_text(encoding="utf-8")
+    rows = json.loads((RESULTS / f"lifelong-hanabi-{figure}" / "table.json").read_text())
+    means: dict[str, dict[str, float]] = {}
+    for row in rows:
+        means.setdefault(row["run"], {})[row["measure"]] = row["mean"]
+    assert len(means) >= 6
+    for agent, found in means.items():
+        cells = [f"{found[measure]:.2f}" for measure in SHOWN[figure]]
+        assert f"| {agent} | {' | '.join(cells)} |" in page
+
+
 def test_every_run_of_table_1_has_the_papers_penalty():
     for row in find_target("lifelong_hanabi/table-1", None).rows:
         experiment = from_dict(settings_of(find_target("lifelong_hanabi/table-1", None), row, True))
