@@ -530,7 +530,7 @@ def test_the_numbers_of_recorded_figures_are_in_the_document(figure):
         means.setdefault(row["run"], {})[row["measure"]] = row["mean"]
     assert len(means) >= 6
     for agent, found in means.items():
-        cells = [f"{found[measure]:.2f}" for measure in SHOWN[figure]]
+        cells = [f"{round(found[measure], 2) + 0.0:.2f}" for measure in SHOWN[figure]]
         assert f"| {agent} | {' | '.join(cells)} |" in page
 
 
