@@ -232,7 +232,7 @@ def statistics_table(
         for label, each in zip(names, found, strict=True)
     ]
     text = f"{statistics.caption(names[0], found)} {describe(runs, summaries)}"
-    caption = f"{text} Mean score: over tasks and seeds. {beside(summaries, spread)}".strip()
+    caption = f"{text} Mean score: over tasks and seeds. {spread_note(summaries, spread)}".strip()
     return PaperTable("statistics", caption, statistics.headings(names[0]), rows, columns, numbers)
 
 
@@ -288,11 +288,16 @@ def _setup(run: RunData, numbers: Summary) -> str:
 
 def beside(summaries: Sequence[Summary], spread: Spread) -> str:
     """What the cells contain."""
+    several = any(numbers.seeds > 1 for numbers in summaries)
+    return f"{'Mean over seeds.' if several else ''} {spread_note(summaries, spread)}".strip()
+
+
+def spread_note(summaries: Sequence[Summary], spread: Spread) -> str:
+    """What stands beside the means; empty if nothing does."""
     shown = {spread_for(numbers.seeds, spread) for numbers in summaries}
     brackets = "In brackets: the lowest and the highest seed." if "seeds" in shown else ""
     signs = [f"±: {SPREADS[each]}." for each in shown if each in ("ci", "std", "se")]
-    mean = "" if shown == {"none"} and spread == "auto" else "Mean over seeds."
-    return " ".join(filter(None, [mean, brackets, *sorted(signs)]))
+    return " ".join(filter(None, [brackets, *sorted(signs)]))
 
 
 def _bold(runs: Sequence[RunData]) -> str:

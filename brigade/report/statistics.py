@@ -95,7 +95,7 @@ def rows(
             each.mean.show(spread),
             show_interval(each.inter_quartile_mean),
             show_interval(each.improvement),
-            "-" if each.paired is None else f"{each.paired.difference:+.2f}",
+            "-" if each.paired is None else f"{round(each.paired.difference, 2) + 0.0:+.2f}",
             "-" if each.paired is None or each.paired.seeds < 2 else f"{each.paired.p:.3f}",
         ]
         for label, each in zip(labels, found, strict=True)
