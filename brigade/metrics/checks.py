@@ -21,6 +21,11 @@ from brigade.metrics.record import (
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 NEEDED = ("score", "returns", "steps", "task_ends", "task_names", "seeds")
+TOGETHER = (
+    ("events", "event_names"),
+    FEW_SHOT_ARRAYS,
+    (*HELD_OUT_ARRAYS, "held_out_names"),
+)
 MANY = 1_000_000  # repetitions of a sequence
 NAMES = ("task_names", "partner_names", "seat_names", "event_names", "held_out_names")
 
@@ -42,6 +47,9 @@ def find_problem(arrays: Arrays) -> str:
     for name in set(NEEDED) - {"task_names"} | {"baseline_steps", "baseline_score"} & set(arrays):
         if arrays[name].dtype.kind not in ("iu" if name == "seeds" else "fiu"):
             return f"{name} must contain numbers"
+    for group in TOGETHER:
+        if 0 < sum(name in arrays for name in group) < len(group):
+            return f"{', '.join(group)} must be there together"
     repetitions = arrays.get("repetitions", np.array(1))
     if repetitions.shape or repetitions.dtype.kind not in "iu" or not 1 <= repetitions <= MANY:
         return f"repetitions must be a number from 1 to {MANY}"

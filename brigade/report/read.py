@@ -233,11 +233,11 @@ def _read_row(line: bytes) -> LogRow | None:
 
 
 def _read_pictures(folder: Path) -> dict[tuple[int, int], bytes]:
-    """The PNG files; symbolic links are skipped, since they could point to any file."""
+    """The PNG files among the pictures."""
     pictures = {}
     for path in sorted(folder.glob("*.png")):
         name = PICTURE.fullmatch(path.name)
-        if name and path.is_file() and not path.is_symlink():
+        if name and path.is_file():
             small = path.stat().st_size <= MAX_PICTURE_BYTES
             content = read_bytes(path, MAX_PICTURE_BYTES) if small else b""
             if content.startswith(PNG):

@@ -56,6 +56,8 @@ def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("fuzz") / "whole"
     run(TINY, path, checkpoint_minutes=0.0)
     assert main(["export", str(path), "--out", str(path / "file.safetensors")]) == 0
+    alone = {"baseline_steps": np.array([0, 800, 1600]), "baseline_score": np.zeros((1, 1, 3))}
+    (path / "baselines.npz").write_bytes(npz_bytes(alone))
     return path
 
 
@@ -293,7 +295,7 @@ RUN_VERBS = [
     ["export", "{}", "--out", "new.safetensors"],
     ["export", "{}", "--out", "new.safetensors", "--stages", "init", "final"],
 ]
-FILES = ["log.jsonl", "returns.npz", "pictures/seed0-task1.png"]
+FILES = ["log.jsonl", "returns.npz", "baselines.npz", "pictures/seed0-task1.png"]
 
 
 @FUZZ

@@ -512,11 +512,11 @@ def test_only_real_pictures_are_shown(tmp_path):
     pictures.mkdir()
     (pictures / "seed3-task1.png").write_bytes(PNG)
     (pictures / "seed3-task2.png").write_text("root:x:0:0")
+    (tmp_path / "secret.png").write_bytes(PNG + b"secret")
     (pictures / "holiday.png").write_bytes(PNG)
     assert read_run(folder).pictures == {(3, 1): PNG}
-    (tmp_path / "secret.png").write_bytes(PNG + b"secret")
     (pictures / "seed4-task1.png").symlink_to(tmp_path / "secret.png")
-    with pytest.raises(UserError, match="is a symbolic link"):
+    with pytest.raises(UserError, match="is a symbolic link; it must be a plain file"):
         read_run(folder)
 
 
