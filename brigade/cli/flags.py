@@ -126,6 +126,17 @@ def add_run_flags(parser: Parser) -> None:
     )
 
 
+def run_flag_words(options: argparse.Namespace) -> list[str]:
+    """Flags of `add_run_flags` as words, for runs in other processes.
+
+    These are quiet, and train no baselines: runs share them, so they are trained once, afterwards.
+    """
+    words = ["--checkpoint-minutes", f"{options.checkpoint_minutes:g}"]
+    for name in ("tensorboard", "wandb"):
+        words += [f"--{name}"] if getattr(options, name) else []
+    return words if options.cache else [*words, "--no-cache"]
+
+
 def prepare_jax(cache: bool = True) -> None:
     """Turn on the cache of compiled programs, and let SIGTERM stop a command as Ctrl-C does."""
     from brigade.core.compile import keep_programs

@@ -21,6 +21,7 @@ from brigade.cli.flags import (
     verb_parser,
 )
 from brigade.cli.policies import print_report
+from brigade.cli.sweeps import add_where, check_where, make_workers
 from brigade.errors import MachineError, UserError
 from brigade.registry import names
 
@@ -149,15 +150,11 @@ def reproduce(words: list[str]) -> int:
     parser.add_argument(
         "--out", type=Path, help="folder for the runs and the table (default: reproductions/...)"
     )
-    parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="runs in parallel (default: 1)"
-    )
+    add_where(parser)
     parser.add_argument("--quiet", action="store_true", help="print no progress")
     add_cache(parser)
     options, settings = parser.parse_known_args(words)
-    from brigade.reproduce.jobs import share_memory
-
-    share_memory(options.jobs)
+    workers = workers_of_table(options)
     prepare_jax(options.cache)
     from brigade.reproduce.command import reproduce as run_table
 
@@ -169,13 +166,24 @@ def reproduce(words: list[str]) -> int:
             options.out,
             settings,
             options.quiet,
-            options.jobs,
-            [] if options.cache else ["--no-cache"],
+            workers,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
     print(f"table: {path}")
     return 0
+
+
+def workers_of_table(options: argparse.Namespace) -> Any:
+    """Where the runs of a table are done; None for one after another in this process."""
+    from brigade.jobs.processes import Processes, share_memory
+
+    check_where(options)
+    flags = [] if options.cache else ["--no-cache"]
+    if options.cluster is not None:
+        return make_workers(options, flags)
+    share_memory(options.jobs or 1)  # this process trains, too: single-task baselines
+    return Processes(options.jobs, flags) if (options.jobs or 1) > 1 else None
 
 
 def study(words: list[str]) -> int:

@@ -159,7 +159,7 @@ def here(tmp_path, monkeypatch):
         ("run jaxnav/20 --env.fill 0.6 --env.num-agents 4 --tasks 2", "lower fill"),
         ("reproduce meal/table-7 --level 2", "meal/table-7 has no levels; remove --level"),
         ("reproduce meal/table-2 --sedes 3", "unknown setting 'sedes'"),
-        ("reproduce meal/table-2 --jobs 0", "--jobs is 0; it must be at least 1"),
+        ("reproduce meal/table-2 --jobs 0", "--jobs: 0 is too small; it must be at least 1"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(here, capsys, words, message):
