@@ -92,14 +92,14 @@ class Cluster:
     def share(self, folder: Path) -> None:
         """Check that every node sees the folder and has this version of Brigade."""
         token, content = folder.absolute() / TOKEN, secrets.token_hex(16)
-        write_atomically(token, content.encode())
+        write_token(token, content)
         self.surroundings = Surroundings(
             token, content, str(Path.cwd()), self.environment, self.flags
         )
         try:
             self._check_nodes()
         except BaseException:
-            token.unlink()
+            token.unlink(missing_ok=True)
             raise
 
     def _check_nodes(self) -> None:
@@ -163,6 +163,11 @@ class Cluster:
             return str(self.ray.get(ref))
         except self.ray.exceptions.RayError as error:
             return describe(error)
+
+
+def write_token(token: Path, content: str) -> None:
+    """Write the file by which nodes recognise the folder."""
+    write_atomically(token, content.encode())
 
 
 def work(job: Job, surroundings: Surroundings) -> str:
