@@ -19,6 +19,7 @@ from brigade.cli.flags import (
     prepare_jax,
     read_experiment,
     verb_parser,
+    wandb_settings,
 )
 from brigade.cli.policies import print_report
 from brigade.cli.sweeps import add_where, check_where, make_workers
@@ -59,6 +60,7 @@ def run(words: list[str]) -> int:
             watch=show,
         )
         train_baselines(result, options)
+        log_results(result, show)
     return finish(result, options.quiet)
 
 
@@ -118,6 +120,7 @@ def resume(words: list[str]) -> int:
             warn=print_warning,
         )
         train_baselines(result, options)
+        log_results(result, show)
     return finish(result, options.quiet)
 
 
@@ -297,9 +300,26 @@ def hanabi_study(words: list[str]) -> int:
 
 def sinks(options: argparse.Namespace, folder: Path) -> Any:
     """The progress display, and TensorBoard or Weights & Biases if asked for."""
-    from brigade.runs.sinks import Sinks
+    from brigade.runs.sinks import Sink, Sinks
 
-    return Sinks(folder, options.quiet, options.tensorboard, options.wandb)
+    chosen, settings = list[Sink](), wandb_settings(options)
+    if options.tensorboard:
+        from brigade.runs.tensorboard import TensorBoard
+
+        chosen.append(TensorBoard(folder))
+    if options.wandb:
+        from brigade.runs.weights_and_biases import WandbSettings, WeightsAndBiases
+
+        chosen.append(WeightsAndBiases(folder, WandbSettings(**settings), options.quiet))
+    return Sinks(folder, options.quiet, chosen)
+
+
+def log_results(result: Any, show: Any) -> None:
+    """Give TensorBoard and Weights & Biases the tables and the film, if one of them is on."""
+    if show.sinks:
+        from brigade.commands.results import final_results
+
+        show.finish(final_results(result))
 
 
 def train_baselines(result: Any, options: argparse.Namespace) -> None:

@@ -11,11 +11,14 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,6 +178,8 @@ def work(job: Job, surroundings: Surroundings) -> str:
     problem = find_problem(surroundings, __version__)
     if problem:
         return f"node {socket.gethostname()}: {problem}"
+    # Ray stops a task by an interrupt, which is ignored where a script started Ray with `&`.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(surroundings.folder)
     wait_for_lock(job.path)
     # A process of its own: it has its own JAX, ends with this one, and stops as `brigade run` does.
@@ -260,16 +265,28 @@ def connect(ray: Any, address: str) -> None:
         found = None if address == LOCAL else find_address(address)
         if found:
             check_answer(found)
-        ray.init(
-            address=found or LOCAL,
-            log_to_driver=False,
-            logging_level=logging.CRITICAL,
-            **({} if found else {"include_dashboard": False}),
-        )
+        with as_before():
+            ray.init(
+                address=found or LOCAL,
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                **({} if found else {"include_dashboard": False}),
+            )
     except (OSError, ValueError, RuntimeError) as error:
         where = "" if address == AUTO else f" at {address}"
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise UserError(f"no Ray cluster answers{where} ({reason}); {start}") from error
+
+
+@contextlib.contextmanager
+def as_before() -> Iterator[None]:
+    """Ray would end this process at SIGTERM, without saving; and JAX warns of how it starts."""
+    handler = signal.getsignal(signal.SIGTERM)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def find_address(address: str) -> str:

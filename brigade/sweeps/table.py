@@ -135,11 +135,12 @@ def headings(results: Results) -> list[str]:
 
 def print_results(console: Console, results: Results) -> None:
     """Print the table; a star marks the best of a column."""
-    table = Table(title=results.title(), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, heading in enumerate(headings(results)):
         table.add_column(heading, justify="left" if index < len(results.over) else "right")
     for row in cells(results, ("", " *")):
         table.add_row(*(star(text, index >= len(results.over)) for index, text in enumerate(row)))
+    console.print(Text(results.title()))
     console.print(table)
     for note in ["* is the best.", *results.notes()]:
         console.print(Text(note))

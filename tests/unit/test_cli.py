@@ -475,33 +475,6 @@ def test_a_defect_of_ours_is_not_blamed_on_the_machine(monkeypatch, kind):
         main(["list"])
 
 
-class FakeWandb:
-    """Stands in for the package, which needs an account or a service of its own."""
-
-    def __init__(self):
-        self.logged = []
-
-    def init(self, project, name):
-        self.name = name
-        return self
-
-    def log(self, numbers, step):
-        self.logged.append((step, numbers))
-
-    def finish(self):
-        self.logged.append("finished")
-
-
-def test_weights_and_biases_gets_every_update(here, monkeypatch):
-    fake = FakeWandb()
-    monkeypatch.setitem(sys.modules, "wandb", fake)
-    assert main(["run", *TINY, "--out", "run", "--quiet", "--wandb"]) == 0
-    assert fake.name == "run"
-    assert [entry[0] for entry in fake.logged[:-1]] == [0, 800, 1600, 2400, 3200]
-    assert {"train/loss", "train/score", "score/task 2"} <= set(fake.logged[1][1])
-    assert fake.logged[-1] == "finished"
-
-
 @pytest.mark.parametrize("sink", ["tensorboard", "wandb"])
 def test_a_missing_sink_says_what_to_install(here, capsys, monkeypatch, sink):
     monkeypatch.setitem(sys.modules, {"tensorboard": "tensorboardX"}.get(sink, sink), None)
