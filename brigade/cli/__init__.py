@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from brigade import __version__
 from brigade.cli.errors import device_error, less_memory, print_error
 from brigade.cli.policies import crossplay, evaluate, export, report, watch
+from brigade.cli.sweeps import sweep
 from brigade.cli.tools import bench, doctor, layouts, list_names, plan
 from brigade.cli.training import population, reproduce, resume, run
 from brigade.errors import UserError
@@ -24,6 +25,7 @@ Continual and cooperative multi-agent reinforcement learning.
   list        show all benchmarks, methods, learners, partners and so on
   run         train on a benchmark's tasks one after another, with or without partners
   population  train many policies in parallel, to be used as partners
+  sweep       do one run for every value of a setting, and compare them
   resume      continue a stopped run from its last checkpoint
   report      tables, learning curves and pictures of one or more runs
   export      save the policies of a run in one file
@@ -43,6 +45,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_names,
     "run": run,
     "population": population,
+    "sweep": sweep,
     "resume": resume,
     "report": report,
     "export": export,

@@ -19,10 +19,17 @@ how to run it (not part of the experiment):
   --checkpoint-minutes M save at least every M minutes, and after every task (default: 5)
   --quiet                print no progress, and no table or report at the end
   --tensorboard          also write TensorBoard events to the run folder (pip extra: tensorboard)
-  --wandb                also log to Weights & Biases; WANDB_MODE=offline works (pip extra: wandb)
+  --wandb                also log to Weights & Biases (pip extra: wandb)
+  --wandb-project NAME   project there (default: brigade)
+  --wandb-entity NAME    user or team there (default: yours)
+  --wandb-group NAME     group there (default: BENCHMARK/METHOD)
+  --wandb-mode MODE      online or offline (default: WANDB_MODE, or online)
   --no-cache             do not use the cache of compiled programs
   --baselines            then train a single-task baseline for every task, for forward transfer
 """
+
+
+WANDB_FLAGS = {"project": "brigade", "entity": "yours", "group": "BENCHMARK/METHOD"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -121,12 +128,44 @@ def add_run_flags(parser: Parser) -> None:
     )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
     parser.add_argument("--wandb", action="store_true", help="also log to Weights & Biases")
+    for name, default in WANDB_FLAGS.items():
+        parser.add_argument(
+            f"--wandb-{name}", metavar="NAME", help=f"{name} there (default: {default})"
+        )
+    parser.add_argument(
+        "--wandb-mode",
+        choices=("online", "offline"),
+        help="send now, or keep in the run folder (default: WANDB_MODE, or online)",
+    )
     add_cache(parser)
     parser.add_argument(
         "--baselines",
         action="store_true",
         help="then train a single-task baseline for every task, for forward transfer",
     )
+
+
+def run_flag_words(options: argparse.Namespace) -> list[str]:
+    """Flags of `add_run_flags` as words, for runs in other processes.
+
+    These are quiet, and train no baselines: runs share them, so they are trained once, afterwards.
+    """
+    words = ["--checkpoint-minutes", f"{options.checkpoint_minutes:g}"]
+    for name in ("tensorboard", "wandb"):
+        words += [f"--{name}"] if getattr(options, name) else []
+    for name, value in wandb_settings(options).items():
+        words += [f"--wandb-{name}", value] if value else []
+    return words if options.cache else [*words, "--no-cache"]
+
+
+def wandb_settings(options: argparse.Namespace) -> dict[str, str]:
+    """Project, entity, group and mode for Weights & Biases; empty for the default."""
+    names = (*WANDB_FLAGS, "mode")
+    settings = {name: getattr(options, f"wandb_{name}") or "" for name in names}
+    for name, value in settings.items():
+        if value and not options.wandb:
+            raise UserError(f"--wandb-{name} is for Weights & Biases; add --wandb, or remove it")
+    return settings
 
 
 def prepare_jax(cache: bool = True) -> None:

@@ -21,8 +21,10 @@ from brigade.cli.flags import (
     prepare_jax,
     read_experiment,
     verb_parser,
+    wandb_settings,
 )
 from brigade.cli.policies import print_report
+from brigade.cli.sweeps import add_where, check_where, make_workers
 from brigade.errors import MachineError, UserError
 from brigade.registry import names
 
@@ -60,6 +62,7 @@ def run(words: list[str]) -> int:
             watch=show,
         )
         train_baselines(result, options)
+        log_results(result, show)
     return finish(result, options.quiet)
 
 
@@ -135,6 +138,7 @@ def resume(words: list[str]) -> int:
             warn=print_warning,
         )
         train_baselines(result, options)
+        log_results(result, show)
     return finish(result, options.quiet)
 
 
@@ -170,15 +174,11 @@ def reproduce(words: list[str]) -> int:
     parser.add_argument(
         "--out", type=Path, help="folder for the runs and the table (default: reproductions/...)"
     )
-    parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="runs in parallel (default: 1)"
-    )
+    add_where(parser)
     parser.add_argument("--quiet", action="store_true", help="print no progress")
     add_cache(parser)
     options, settings = parser.parse_known_args(words)
-    from brigade.reproduce.jobs import share_memory
-
-    share_memory(options.jobs)
+    workers = workers_of_table(options)
     prepare_jax(options.cache)
     from brigade.reproduce.command import reproduce as run_table
 
@@ -190,8 +190,7 @@ def reproduce(words: list[str]) -> int:
             options.out,
             settings,
             options.quiet,
-            options.jobs,
-            [] if options.cache else ["--no-cache"],
+            workers,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
@@ -213,6 +212,18 @@ def list_targets(measure: bool) -> int:
     for line in overview(backend, faster):
         print(line)
     return 0
+
+
+def workers_of_table(options: argparse.Namespace) -> Any:
+    """Where the runs of a table are done; None for one after another in this process."""
+    from brigade.jobs.processes import Processes, share_memory
+
+    check_where(options)
+    flags = [] if options.cache else ["--no-cache"]
+    if options.cluster is not None:
+        return make_workers(options, flags)
+    share_memory(options.jobs or 1)  # this process trains, too: single-task baselines
+    return Processes(options.jobs, flags) if (options.jobs or 1) > 1 else None
 
 
 def study(words: list[str]) -> int:
@@ -326,9 +337,26 @@ def hanabi_study(words: list[str]) -> int:
 
 def sinks(options: argparse.Namespace, folder: Path) -> Any:
     """The progress display, and TensorBoard or Weights & Biases if asked for."""
-    from brigade.runs.sinks import Sinks
+    from brigade.runs.sinks import Sink, Sinks
 
-    return Sinks(folder, options.quiet, options.tensorboard, options.wandb)
+    chosen, settings = list[Sink](), wandb_settings(options)
+    if options.tensorboard:
+        from brigade.runs.tensorboard import TensorBoard
+
+        chosen.append(TensorBoard(folder))
+    if options.wandb:
+        from brigade.runs.weights_and_biases import WandbSettings, WeightsAndBiases
+
+        chosen.append(WeightsAndBiases(folder, WandbSettings(**settings), options.quiet))
+    return Sinks(folder, options.quiet, chosen)
+
+
+def log_results(result: Any, show: Any) -> None:
+    """Give TensorBoard and Weights & Biases the tables and the film, if one of them is on."""
+    if show.sinks:
+        from brigade.commands.results import final_results
+
+        show.finish(final_results(result))
 
 
 def train_baselines(result: Any, options: argparse.Namespace) -> None:

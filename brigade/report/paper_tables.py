@@ -165,7 +165,9 @@ def results_table(
     heads = [f"{measure.title}{ARROWS[measure.better]}" for measure in measures.values()]
     caption = f"Results. {describe(runs, summaries)} {beside(summaries, spread)}"
     csv_columns = ["run", "seeds", *(f"{name}_{end}" for name in measures for end in COLUMNS)]
-    return PaperTable("results", caption.rstrip() + _bold(runs), ["", *heads], rows, csv_columns, numbers)
+    return PaperTable(
+        "results", caption.rstrip() + _bold(runs), ["", *heads], rows, csv_columns, numbers
+    )
 
 
 def task_table(
@@ -193,7 +195,12 @@ def task_table(
     caption = f"{title} by task. {describe(runs, summaries)} {beside(summaries, spread)}"
     columns = ["task", *(f"{label} {end}" for label in labels(runs) for end in COLUMNS)]
     return PaperTable(
-        f"tasks_{name}", caption.rstrip() + _bold(runs), ["task", *labels(runs)], rows, columns, numbers
+        f"tasks_{name}",
+        caption.rstrip() + _bold(runs),
+        ["task", *labels(runs)],
+        rows,
+        columns,
+        numbers,
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import jax
 from rich.console import Console
 
-from brigade.errors import UserError
-from brigade.reproduce.jobs import Job, run_jobs
+from brigade.jobs import Job, Workers, open_folder, run_jobs
 from brigade.reproduce.table import compute_cells, print_table, save
 from brigade.reproduce.target import Row, Target
 from brigade.reproduce.targets import find_target
@@ -19,6 +19,7 @@ from brigade.runs.assemble import assemble
 from brigade.runs.baselines import add_baselines, print_progress
 from brigade.runs.config import from_dict, merged
 from brigade.runs.ensure import check_settings, finished_run, start_or_resume
+from brigade.runs.folder import RunFolderError
 
 SMALL_NOTE = (
     "Small scale: few tasks, seeds and steps. It shows how the table is produced and says nothing "
@@ -34,15 +35,12 @@ def reproduce(
     out: Path | None,
     words: Sequence[str],
     quiet: bool,
-    jobs: int = 1,
-    flags: Sequence[str] = (),
+    workers: AbstractContextManager[Workers] | None = None,
 ) -> Path:
     """Start or resume all runs, print the table, save it and return its path.
 
-    With `jobs` > 1, so many runs at a time are separate processes, started with `flags`.
+    With `workers`, runs are done there, otherwise here, one after another.
     """
-    if jobs < 1:
-        raise UserError(f"--jobs is {jobs}; it must be at least 1")
     target = find_target(name, level)
     small = scale == "small"
     rows = [row for row in target.rows if not (small and row.heavy)]
@@ -52,13 +50,13 @@ def reproduce(
     folder = out or Path("reproductions") / f"{slug(target.title)}-{scale}"
     paths = [folder / slug(row.name) for row in rows]
     check_settings(paths, experiments)
-    if jobs > 1:
+    if workers is not None:
         work = [
-            Job(row.name, path, experiment)
+            Job.of(row.name, path, experiment)
             for row, path, experiment in zip(rows, paths, experiments, strict=True)
             if finished_run(path, experiment) is None
         ]
-        run_jobs(work, jobs, flags, quiet)
+        do_all(work, folder, workers, quiet)
     for number, (row, path, experiment) in enumerate(
         zip(rows, paths, experiments, strict=True), start=1
     ):
@@ -77,6 +75,19 @@ def reproduce(
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     print_table(console, target.title, cells, notes)
     return save(folder, target.title, cells, notes)
+
+
+def do_all(
+    jobs: Sequence[Job], folder: Path, workers: AbstractContextManager[Workers], quiet: bool
+) -> None:
+    """Run all jobs. Failures are reported when all others have ended."""
+    if not jobs:
+        return
+    with workers as ready:
+        open_folder(folder, ready)
+        failed = run_jobs(jobs, ready, quiet)
+    if failed:
+        raise RunFolderError("; ".join(f"{name}: {why}" for name, why in failed.items()))
 
 
 def settings_of(target: Target, row: Row, small: bool) -> dict[str, Any]:

@@ -252,11 +252,14 @@ def check_new(path: Path, config: str | None = None) -> None:
 
 
 def is_unstarted(path: Path) -> bool:
-    """Whether a folder is a run that stopped before its first checkpoint."""
-    if not path.is_dir() or not (path / ".lock").exists() or RunFolder(path).checkpoint_numbers():
+    """Whether a folder is empty, or a run that stopped before its first checkpoint."""
+    if not path.is_dir() or RunFolder(path).checkpoint_numbers():
         return False
     check_folder(path)
-    return all(each.name in UNSTARTED or each.name.endswith(".draft") for each in path.iterdir())
+    names = [each.name for each in path.iterdir()]
+    return all(name in UNSTARTED or name.endswith(".draft") for name in names) and (
+        ".lock" in names or not names
+    )
 
 
 def find_damage(checkpoint: Path) -> str | None:

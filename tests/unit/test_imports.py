@@ -32,11 +32,13 @@ MAY_IMPORT = {
     "populations": TRAINED,
     "runs": TRAINED | {"populations", "__version__"},
     "studies": TRAINED | {"benchmarks", "runs", "__version__"},
+    "jobs": BASE | {"runs", "__version__"},
     "report": BASE | {"metrics", "runs", "studies", "envs"},
     "reproduce": BASE
-    | {"metrics", "partners", "benchmarks", "runs", "studies", "report", "__version__"},
+    | {"metrics", "partners", "benchmarks", "runs", "jobs", "studies", "report", "__version__"},
+    "sweeps": BASE | {"metrics", "runs", "jobs", "report", "__version__"},
     "commands": TRAINED | {"populations", "benchmarks", "runs", "studies", "report"},
-    "cli": BASE | {"runs", "report", "reproduce", "commands", "__version__"},
+    "cli": BASE | {"runs", "jobs", "report", "reproduce", "sweeps", "commands", "__version__"},
 }
 
 

@@ -1,13 +1,8 @@
 """Tables run again: every target can be started, runs are resumed, figures set side by side."""
 
 import json
-import os
 import re
 import shutil
-import signal
-import sys
-import threading
-import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,20 +11,19 @@ import pytest
 
 from brigade import registry
 from brigade.errors import UserError
+from brigade.jobs import Processes
 from brigade.metrics.record import with_all_axes
 from brigade.report.estimate import Estimate
 from brigade.report.measures import of_tasks
 from brigade.report.read import RunData, read_run
 from brigade.report.summary import estimate, find
 from brigade.reproduce import command
-from brigade.reproduce.jobs import Job, last_step, run_jobs
 from brigade.reproduce.meal import LEVELLED, METHODS
 from brigade.reproduce.table import Cell, explanations, save
 from brigade.reproduce.target import Figure, Row, Target
 from brigade.reproduce.targets import TARGETS, find_target
 from brigade.runs import ensure
 from brigade.runs.config import from_dict
-from brigade.runs.folder import RunFolderError
 
 MEETING = str(Path(__file__).parents[2] / "examples" / "meeting.py") + ":meeting"
 
@@ -112,7 +106,9 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
     assert all(np.isfinite(n["mean"]) for n in numbers if n["measure"] == "average score")
     assert len(list((tmp_path / "out" / "baselines").glob("*.npz"))) == 2  # one per seed
 
-    beside = command.reproduce("t", None, "small", tmp_path / "beside", [], quiet=True, jobs=2)
+    beside = command.reproduce(
+        "t", None, "small", tmp_path / "beside", [], quiet=True, workers=Processes(2)
+    )
     assert beside.read_text() == path.read_text()
 
     def fail(*_, **__):
@@ -205,70 +201,6 @@ def test_published_numbers_are_the_papers():
     assert published("meal/table-9", "chef and waiter") == roles
     assert published("meal/table-10", "FT") == [(0.272, 0.03), (0.707, 0.02)]
     assert published("meal/figure-16", "L2") == [(0.563, 0.04), (0.172, 0.02)]
-
-
-class Script(Job):
-    """Any Python instead of a run."""
-
-    text = ""
-
-    def command(self, work, number):
-        return [sys.executable, "-c", self.text]
-
-
-def script(path, text):
-    job = Script(path.name, path, None)
-    object.__setattr__(job, "text", text)
-    return job
-
-
-def test_a_run_that_fails_is_named_when_the_others_are_done(tmp_path):
-    failing = script(tmp_path / "bad", "import sys; sys.exit('brigade: the disk is full')")
-    other = script(tmp_path / "good", f"open({str(tmp_path / 'done')!r}, 'w')")
-    with pytest.raises(RunFolderError, match=r"^bad: the disk is full$"):
-        run_jobs([failing, other], parallel=1, flags=[], quiet=True)
-    assert (tmp_path / "done").exists()
-
-
-@pytest.fixture
-def heard():
-    """A worker of the test runner ignores Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_ctrl_c_reaches_the_runs_and_waits_for_them(tmp_path, heard):
-    began, saved = tmp_path / "began", tmp_path / "saved"
-    waiting = f"""
-import pathlib, signal, sys, time
-
-def save(*_):
-    time.sleep(0.5)
-    pathlib.Path({str(saved)!r}).touch()
-    sys.exit()
-
-signal.signal(signal.SIGTERM, save)
-pathlib.Path({str(began)!r}).touch()
-time.sleep(60)
-"""
-
-    def press():
-        while not began.exists():
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=press).start()
-    with pytest.raises(KeyboardInterrupt):
-        run_jobs([script(tmp_path / "run", waiting)], parallel=2, flags=[], quiet=True)
-    assert saved.exists()
-
-
-def test_how_far_a_run_is_stands_in_its_log(tmp_path):
-    log = tmp_path / "log.jsonl"
-    assert last_step(log) == 0
-    log.write_text('{"steps": 5}\n{"steps": 10}\n{"ste')
-    assert last_step(log) == 10
 
 
 def run_data(**arrays):
