@@ -104,13 +104,18 @@ def test_a_node_that_is_killed_loses_nothing_and_nothing_is_done_twice(two_nodes
             np.testing.assert_equal(row["metrics"], other["metrics"])
 
 
+CHILD = "brigade.jobs.child"
+
+
 def processes_of(folder):
     """The processes that train this run."""
     found = set()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            words = process.cmdline()
-            if "brigade.jobs.child" in words and str(folder.relative_to(Path.cwd())) in words:
+            words, parent = process.cmdline(), process.parent()
+            of_run = CHILD in words and str(folder.relative_to(Path.cwd())) in words
+            # A run that starts a command, such as git, is there twice for a moment.
+            if of_run and (parent is None or CHILD not in parent.cmdline()):
                 found.add(process.pid)
     return found
 
