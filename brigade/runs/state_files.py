@@ -13,8 +13,10 @@ import logging
 import math
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,24 @@ def quiet() -> Iterator[io.StringIO]:
             yield said
         except Exception:
             gc.collect()  # tasks that failed with it complain when they are deleted
+            ignore_late_threads()
             raise
         finally:
             for log, before in zip(logs, disabled, strict=True):
                 log.disabled = before
+
+
+@cache
+def ignore_late_threads() -> None:
+    """Say nothing of threads and tasks of Orbax that end after its error, in which they had a part.
+
+    They find its event loop closed, or nobody who asks how they ended.
+    """
+    show = sys.unraisablehook
+
+    def hook(problem: Any) -> None:
+        if "Event loop is closed" not in str(problem.exc_value):
+            show(problem)
+
+    sys.unraisablehook = hook
+    logging.getLogger("asyncio").addFilter(lambda row: "never retrieved" not in row.getMessage())
