@@ -149,8 +149,8 @@ def explanation(backend: str, faster: float | None) -> str:
         "measured or follow from a measured run; at the paper's scale they are the environment "
         "steps of all runs, divided by the speed of training; y is years. A question mark: nothing "
         f"like it was timed on a {'CPU' if backend == 'cpu' else 'GPU'}. {how} LAYOUT is one of "
-        "ten kitchens (brigade list benchmarks). brigade reproduce TARGET has the small scale, which "
-        "shows how a table is made; --scale paper has the published settings."
+        "ten kitchens (brigade list benchmarks). brigade reproduce TARGET has the small scale, "
+        "which shows how a table is made; --scale paper has the published settings."
     )
 
 
