@@ -4,13 +4,14 @@
 #             rollouts or start other programs (tests/support/slow.py finds the others)
 # make setup  only the virtual environment, with the command .venv/bin/brigade
 # make lint   only ruff and mypy
+# make docs   builds the documentation site into site/: open site/index.html
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test check lint clean
+.PHONY: setup demo test check lint docs clean
 
 setup: $(INSTALLED)
 
@@ -36,6 +37,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site: site/index.html"
+
 # Two workers: most of the time is XLA compiling, which uses one core.
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadscope
@@ -44,4 +49,4 @@ check: lint
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m 'not slow'
 
 clean:
-	rm -rf $(VENV) .cache build *.egg-info
+	rm -rf $(VENV) .cache build site *.egg-info
