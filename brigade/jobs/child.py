@@ -24,7 +24,14 @@ def end_with_parent(parent: int) -> None:
         sys.exit("brigade: the worker is gone")
 
 
+def hear_interrupts() -> None:
+    """Ray blocks them in its workers, whose children inherit that; a run would not stop."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 if __name__ == "__main__":
     end_with_parent(int(sys.argv[1]))
+    hear_interrupts()
     sys.argv = ["brigade", *sys.argv[2:]]
     runpy.run_module("brigade", run_name="__main__")

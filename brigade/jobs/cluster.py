@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -30,7 +32,7 @@ from brigade.jobs.processes import MEMORY, last_error, start_process
 from brigade.runs.folder import RunFolder, RunFolderError, write_atomically
 
 AUTO, LOCAL = "auto", "local"
-CONNECT_SECONDS, ANSWER_SECONDS, STOP_SECONDS = 5.0, 120.0, 300.0
+CONNECT_SECONDS, PROBE_SECONDS, ANSWER_SECONDS, STOP_SECONDS = 5.0, 60.0, 120.0, 300.0
 # A file server releases the lock of a dead node when its lease ends: with NFS after 90 seconds.
 LOCK_SECONDS = 180.0
 POLL_SECONDS = 0.2
@@ -301,11 +303,24 @@ def find_address(address: str) -> str:
 
 
 def check_answer(address: str) -> None:
-    """Fail at once where nobody listens, which Ray itself tries for minutes."""
+    """Fail soon and quietly where no cluster of this version is; Ray itself may try for minutes.
+
+    A process of its own does it, because Ray writes to standard error what it tries.
+    """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
         raise ValueError("an address is HOST:PORT")
     socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    code = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
+    try:
+        found = subprocess.run(
+            [sys.executable, "-c", code, address], capture_output=True, timeout=PROBE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise ConnectionError(f"no answer in {PROBE_SECONDS:.0f} seconds") from None
+    if found.returncode:
+        errors = re.findall(r"^\w+Error: (.*)$", found.stderr.decode(errors="replace"), re.M)
+        raise ConnectionError(errors[-1] if errors else "something else is there")
 
 
 def describe(error: Exception) -> str:

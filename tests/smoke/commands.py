@@ -17,6 +17,7 @@ from brigade.commands import crossplay
 from brigade.reproduce import command as reproduce
 from brigade.runs import run as runs
 from brigade.runs.assemble import assemble
+from brigade.sweeps import command as sweeps
 
 # Small enough to be quick, and alike, so that little is compiled. The last flag wins.
 SMALL = (
@@ -90,6 +91,8 @@ class Commands:
             return self.train(words, later)
         if words[0] == "crossplay" and not self.is_new({"crossplay"}):
             return main_with(crossplay, "cross_play", stop, words)
+        if words[0] == "sweep":  # all settings are checked; tests/unit/test_sweep.py trains
+            return main_with(sweeps, "run_sweep", stop, words)
         if words[0] == "reproduce":
             return main_with(reproduce, "find_target", first_row, made_small(words))
         return main(made_small(words))

@@ -25,7 +25,16 @@ SLOW_MODULES = (
     "jaxmarl",
     "subprocess",
 )
-SLOW_VERBS = {"run", "population", "resume", "watch", "crossplay", "bench", "reproduce"}
+SLOW_VERBS = {
+    "run",
+    "population",
+    "sweep",
+    "resume",
+    "watch",
+    "crossplay",
+    "bench",
+    "reproduce",
+}
 TESTS = Path(__file__).parents[1]
 
 

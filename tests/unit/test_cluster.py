@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from brigade.cli import main
+from brigade.errors import UserError
 from brigade.jobs import cluster
 from brigade.jobs.cluster import Needs, Surroundings, chosen, find_problem, wait_for_lock
 from brigade.runs.folder import RunFolder
@@ -154,6 +156,24 @@ def test_a_cluster_that_does_not_answer_is_one_line(here, capsys, monkeypatch, w
     assert "start one with 'ray start --head', or use --cluster local" in shown.err
     assert shown.err.count("\n") == 1
     assert list(here.iterdir()) == []
+
+
+def test_something_else_at_the_address_is_one_line(capfd):
+    """Ray would try for minutes and say so every second."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up():
+            with contextlib.suppress(OSError):
+                while True:
+                    server.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster, "PROBE_SECONDS", 2.0)
+            with pytest.raises(UserError, match=f"no Ray cluster answers at {address} [(]"):
+                cluster.connect(cluster.load_ray(), address)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.quick

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -119,3 +120,36 @@ def test_processes_share_the_memory_of_a_device(monkeypatch):
     assert PREALLOCATE not in environment
     assert os.environ[PREALLOCATE] == "false"
     assert MEMORY not in leave_memory(1)
+
+
+def test_a_run_in_a_worker_of_ray_hears_interrupts():
+    """Ray blocks them, and a script that starts it with `&` ignores them."""
+    code = """
+import signal
+from brigade.jobs.child import hear_interrupts
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+hear_interrupts()
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("heard")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "heard\n"
+
+
+def test_a_run_ends_with_its_worker(tmp_path):
+    """The kernel kills the child, whose lock another worker waits for."""
+    child = "import os, time; from brigade.jobs.child import end_with_parent; "
+    child += "end_with_parent(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    worker = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True)
+    pid = int(worker.stdout.readline())
+    worker.kill()
+    assert worker.stdout.read() == ""  # ends when the last process that has it open is gone
+    assert not Path(f"/proc/{pid}/status").exists() or "State:\tZ" in status_of(pid)
+
+
+def status_of(pid):
+    return Path(f"/proc/{pid}/status").read_text()

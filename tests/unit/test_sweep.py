@@ -33,6 +33,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -80,6 +81,7 @@ def test_mistakes_are_one_line_before_anything_starts(here, capsys, monkeypatch,
     assert sorted(path.name for path in here.rglob("*")) == ["file", "taken"]
 
 
+@pytest.mark.quick
 def test_far_too_many_runs_are_refused(here, capsys):
     seeds = [str(seed) for seed in range(40)]
     words = ["--over", "seed", *seeds, "--over", "tasks", *seeds]
