@@ -13,6 +13,7 @@ from brigade.registry import KINDS, entries
 NO_LIMIT = 10_000  # columns, where output is not a terminal
 # What the extras of pyproject.toml are for.
 EXTRAS = {
+    "cluster": "runs on a cluster, with Ray",
     "cuda12": "NVIDIA GPUs",
     "cuda13": "NVIDIA GPUs",
     "gymnasium": "the Gymnasium adapter",
