@@ -31,9 +31,12 @@ STORE = 80 * 2**20  # bytes, the least Ray takes
 def two_nodes():
     """A cluster whose second node the test kills."""
     cluster.load_ray()  # silences it
-    utils = pytest.importorskip("ray.cluster_utils")
+    from ray import cluster_utils
+
     node = {"num_cpus": 1, "object_store_memory": STORE}
-    found = utils.Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    found = cluster_utils.Cluster(
+        initialize_head=True, head_node_args={**node, "include_dashboard": False}
+    )
     second = found.add_node(**node)
     yield found, second
     found.shutdown()

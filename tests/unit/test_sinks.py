@@ -252,8 +252,6 @@ def test_a_run_stays_where_it_is_logged(tmp_path, monkeypatch):
 
 
 def test_the_real_package_takes_it_offline(tmp_path):
-    """Only where it is installed: it is no part of the development tools."""
-    pytest.importorskip("wandb")
     gif = tmp_path / "film.gif"
     Image.new("P", (4, 4)).save(gif)
     for _ in range(2):  # and again, as resumed
