@@ -98,10 +98,9 @@ def find_axes_problem(arrays: Arrays) -> str:
                 return (
                     f"axis {axis} of {name} has length {length}, which does not match other arrays"
                 )
-    horizon = arrays.get("horizon")
-    if "events" in arrays and (
-        arrays["events"].dtype.kind != "f"
-        or horizon is None
+    horizon = arrays.get("horizon", np.array(1))
+    if (
+        ("events" in arrays and (arrays["events"].dtype.kind != "f" or "horizon" not in arrays))
         or horizon.shape != ()
         or horizon.dtype.kind not in "iu"
         or horizon < 1
@@ -111,4 +110,6 @@ def find_axes_problem(arrays: Arrays) -> str:
 
 
 def _increases(values: npt.NDArray[Any], least: int) -> bool:
+    if not values.size:
+        return False
     return bool(np.isfinite(values).all() and values[0] >= least and (np.diff(values) > 0).all())

@@ -108,7 +108,7 @@ class Record:
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Record:
         """The inverse of `arrays`."""
         arrays = with_all_axes(arrays)
-        repetitions = int(arrays["repetitions"])
+        repetitions = int(arrays.get("repetitions", 1))
         names = [name for name in RECORDED if name in arrays]
         return cls(
             task_names=tuple(arrays["task_names"].tolist()),
