@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Do one run for every value of a setting, and compare the results.
 
-Any setting of brigade run can be swept, and any other can be given as a flag for
-all runs (see brigade run --help). With several --over, all combinations are run.
-A value that is a list is quoted: --over network.hidden "64 64" "256 256"."""
+Any setting of brigade run can be swept, and any other can be given as a flag
+for all runs (see brigade run --help). With several --over, all combinations are
+run. A value that is a list is quoted: --over network.hidden "64 64" "256 256"."""
 EPILOG = """\
-The same command continues a stopped sweep: finished runs are not done again, and
-values may be added. Every run is a run folder like that of brigade run. At the
-end the folder has table.md, table.csv and a figure (png, svg, pdf).
+The same command continues a stopped sweep: finished runs are not done again,
+and values may be added. Every run is a run folder like that of brigade run. At
+the end the folder has table.md, table.csv and a figure (png, svg, pdf).
 
 examples:
   brigade sweep meal/level-1 --method ewc \\
