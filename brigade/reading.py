@@ -27,6 +27,7 @@ MAX_DEPTH = 32  # of objects and lists within each other
 MAX_INTEGER = 2**63  # larger ones fit into no array
 MAX_SHOWN = 60  # characters of a value in an error message
 MEMORY_SHARE = 4  # the arrays of a file may fill this part of the memory: 1 / 4
+OTHERS = ("wandb",)  # folders that another program writes, with links; they are never read
 ARRAY_KINDS = "biufUS"  # truth values, numbers and text: no objects, no records
 WORDS = {
     str: "text",
@@ -93,7 +94,7 @@ def check_folder(folder: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             mode = os.stat(path, follow_symlinks=path == str(folder)).st_mode
             check_kind(path, mode, folder=True)
-            if stat.S_ISDIR(mode):
+            if stat.S_ISDIR(mode) and os.path.relpath(path, folder) not in OTHERS:
                 waiting += [os.path.join(path, name) for name in os.listdir(path)]
 
 

@@ -80,7 +80,7 @@ def _from_file(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     try:
-        with _importing_from(path.resolve().parent):
+        with _importing_from(path.resolve()):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[spec.name]
@@ -91,28 +91,44 @@ def _from_file(name: str) -> Any:
     return getattr(module, attribute)
 
 
+# The modules that each of the user's files imported from its own folder, and their files.
+_beside: dict[Path, dict[str, Path]] = {}
+
+
+def imported_by(file: Path) -> dict[str, Path]:
+    """The modules that a file of the user, already loaded, imported from its own folder."""
+    return _beside.get(file.resolve(), {})
+
+
 @contextlib.contextmanager
-def _importing_from(folder: Path) -> Iterator[None]:
-    """Let a file import the modules next to it, as a script can."""
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file and name in _beside and not Path(file).is_relative_to(folder):
-            del sys.modules[name]  # of another file of the user, in another folder
-    before = set(sys.modules)
-    sys.path.insert(0, str(folder))
+def _importing_from(file: Path) -> Iterator[None]:
+    """Let a file import the modules next to it, as a script can.
+
+    They are imported anew for every file: another may have had one of the same name.
+    """
+    for name in {name for modules in _beside.values() for name in modules}:
+        sys.modules.pop(name, None)
+    before, writes = set(sys.modules), sys.dont_write_bytecode
+    sys.path.insert(0, str(file.parent))
+    sys.dont_write_bytecode = True  # a run folder holds nothing but what its hashes cover
     try:
         yield
     finally:
-        sys.path.remove(str(folder))
-        _beside.update(name for name in set(sys.modules) - before if _is_in(folder, name))
+        sys.path.remove(str(file.parent))
+        sys.dont_write_bytecode = writes
+        new = {name: _users_file(name, file.parent) for name in set(sys.modules) - before}
+        _beside[file] = {name: path for name, path in new.items() if path is not None}
 
 
-_beside: set[str] = set()  # modules that the user's files imported from their own folders
-
-
-def _is_in(folder: Path, name: str) -> bool:
-    file = getattr(sys.modules[name], "__file__", None)
-    return bool(file) and Path(str(file)).is_relative_to(folder)
+def _users_file(name: str, folder: Path) -> Path | None:
+    """The file of a module of the user's own in a folder; None for all others."""
+    path = Path(getattr(sys.modules[name], "__file__", None) or "")
+    installed = {"site-packages", "dist-packages"} & set(path.parts) or any(
+        path.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix)
+    )
+    if path.suffix != ".py" or not path.is_relative_to(folder) or installed:
+        return None
+    return None if name.partition(".")[0] == "brigade" else path
 
 
 def _error_in_file(path: Path, origin: str, error: BaseException) -> str:

@@ -218,12 +218,12 @@ def check_method(
                 before = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
                 state, metrics = trainer.step(state, rounds, task)
                 _expect(_finite(metrics), "metrics are finite")
-                evaluated = _moves(trainer, state, rounds, task)  # right if this is the last phase
+                evaluated = _moves(trainer, state, rounds)  # right if this is the last phase
                 state = trainer.end_phase(state, rounds, task, phase)
                 _expect_same_form(before, state, "hooks keep the structure of the training state")
             _expect_equal(
                 evaluated,
-                _moves(trainer, state, rounds, task),
+                _moves(trainer, state, rounds),
                 "the end of a task's last phase does not change the policy: it was evaluated "
                 "before, and another would be saved; prepare the next task in begin_task",
             )
@@ -238,12 +238,15 @@ def check_method(
     _expect(_finite(score), "scores are finite")
 
 
-def _moves(trainer: Trainer, state: Any, rounds: Round, index: int) -> Any:
-    """What the policy does and records in a rollout of a task, with the parameters it acts with."""
+def _moves(trainer: Trainer, state: Any, rounds: Round) -> list[Any]:
+    """What the policy does and records in a rollout of every task, with its acting parameters."""
     first = jax.tree.map(lambda x: x[0], state.replace(source=(), key=()))
-    task = jax.tree.map(lambda x: x[0, index], rounds.task)
-    acting = trainer.method.acting_params(first.memory, first.learner.params, task.id)
-    return _played(trainer.source, Acting(acting), task, jax.random.key(1))
+    found = []
+    for index in range(rounds.task.id.shape[1]):
+        task = jax.tree.map(lambda x, n=index: x[0, n], rounds.task)
+        acting = trainer.method.acting_params(first.memory, first.learner.params, task.id)
+        found.append(_played(trainer.source, Acting(acting), task, jax.random.key(1)))
+    return found
 
 
 @partial(jax.jit, static_argnums=0)

@@ -9,7 +9,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from brigade.cli.flags import Parser, add_run_flags, count, prepare_jax, run_flag_words, verb_parser
+from brigade.cli.flags import (
+    Parser,
+    add_run_flags,
+    add_trust,
+    count,
+    prepare_jax,
+    run_flag_words,
+    verb_parser,
+)
 from brigade.errors import MachineError, UserError
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ def sweep(words: list[str]) -> int:
     from brigade.runs.config import read_file
     from brigade.sweeps.command import run_sweep
 
-    tree = read_file(options.config) if options.config else {}
+    tree = read_file(options.config, options.trust) if options.config else {}
     if options.gpus_per_run and "--preset" not in settings and "preset" not in tree:
         settings = [*settings, "--preset", "paper"]  # auto would ask this machine, not the nodes
     planned = make_sweep(tree, settings, over, options.out)
@@ -87,6 +95,7 @@ def sweep_parser() -> Parser:
     parser.add_argument(
         "--config", metavar="FILE", help="read settings from a .toml file or a run's config.json"
     )
+    add_trust(parser)
     add_where(parser)
     add_run_flags(parser)
     return parser

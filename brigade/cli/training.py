@@ -57,6 +57,7 @@ def run(words: list[str]) -> int:
         result = train(
             experiment,
             path,
+            trust=options.trust,
             checkpoint_minutes=options.checkpoint_minutes,
             on_start=show.start,
             watch=show,

@@ -317,6 +317,12 @@ class ContinualMethod:
         Once, before anything is trained or written.
         """
 
+    def check_longer(self, more_tasks: bool) -> None:
+        """Raise a one-line ValueError if a run that has begun cannot be made longer.
+
+        Once, before `brigade resume` gives a run more steps, repetitions or tasks.
+        """
+
     def start(self, learner: Learner, params: Params, batch: Batch) -> MethodState:
         """Create the method's state. Override this instead of `init` to use `learner.groups`.
 

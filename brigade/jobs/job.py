@@ -119,4 +119,7 @@ def last_step(log: Path) -> int:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
         lines = file.read().split(b"\n")[:-1]
-    return int(json.loads(lines[-1])["steps"]) if lines else 0
+    try:
+        return int(json.loads(lines[-1])["steps"]) if lines else 0
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return 0  # longer than the end that was read, or damaged: the run itself will say so

@@ -63,6 +63,13 @@ class PackNet(ContinualMethod):
                 "use --network.multi-head or --method-settings.heads"
             )
 
+    def check_longer(self, more_tasks: bool) -> None:
+        if more_tasks and self.keep is None:
+            raise ValueError(
+                "PackNet has divided all weights between the tasks it was started with; only runs "
+                "with --method-settings.keep can get more tasks"
+            )
+
     def start(self, learner: Learner, params: Any, batch: Any) -> Packed:
         groups = learner.groups(params)
         packed = regularised(params, groups, self.heads, self.critic)

@@ -26,6 +26,7 @@ TOGETHER = (
     FEW_SHOT_ARRAYS,
     (*HELD_OUT_ARRAYS, "held_out_names"),
 )
+MAX_STEPS = 2**62
 MANY = 1_000_000  # repetitions of a sequence
 NAMES = ("task_names", "partner_names", "seat_names", "event_names", "held_out_names")
 
@@ -53,6 +54,8 @@ def find_problem(arrays: Arrays) -> str:
     repetitions = arrays.get("repetitions", np.array(1))
     if repetitions.shape or repetitions.dtype.kind not in "iu" or not 1 <= repetitions <= MANY:
         return f"repetitions must be a number from 1 to {MANY}"
+    if problem := find_length_problem(arrays):
+        return problem
     for name in (*NAMES, *map(axes_name, RECORDED)):
         if name in arrays and (arrays[name].dtype.kind != "U" or arrays[name].ndim != 1):
             return f"{name} must be a list of text"
@@ -68,6 +71,18 @@ def find_problem(arrays: Arrays) -> str:
         return f"score must be [eval, task, partner, seat, seed, episode], got shape {shape}"
     increase = _increases(arrays["steps"], 0) and _increases(arrays["task_ends"], 1)
     return "" if increase else "steps and task_ends must be strictly increasing"
+
+
+def find_length_problem(arrays: Arrays) -> str:
+    """What is wrong with the lengths of tasks of a run that was made longer."""
+    if not {"steps_per_task", "earlier_ends"} & set(arrays):
+        return ""
+    length, ends = arrays.get("steps_per_task", np.array("")), arrays.get("earlier_ends")
+    if length.shape or length.dtype.kind not in "iu" or not 1 <= length < MAX_STEPS:
+        return "steps_per_task must be a number of 1 or more"
+    if ends is None or ends.ndim != 1 or not len(ends) or ends.dtype.kind not in "iu":
+        return "earlier_ends must be a list of steps"
+    return "" if _increases(ends, 1) and ends[-1] < MAX_STEPS else "earlier_ends must increase"
 
 
 def find_axes_problem(arrays: Arrays) -> str:

@@ -108,7 +108,7 @@ def _areas(
     )
     spans = list(zip(record.starts, record.ends, strict=True))
     auc = [
-        _mean_score(f"task {task}", record.times, record.score[:, task], start, end)
+        _mean_score(f"task {task}", *_since_known(record, task), start, end)
         for task, (start, end) in enumerate(spans)
     ]
     auc_b = [
@@ -116,6 +116,13 @@ def _areas(
         for task, (curve, (start, end)) in enumerate(zip(score_b, spans, strict=True))
     ]
     return np.array(auc), np.array(auc_b)
+
+
+def _since_known(record: _Record, task: int) -> tuple[Floats, Floats]:
+    """Times and scores of a task, without the evaluations before it was added to the run (nan)."""
+    known = np.flatnonzero(~np.isnan(record.score[:, task]))
+    first = int(known[0]) if len(known) else 0
+    return record.times[first:], record.score[first:, task]
 
 
 def _step_counts(name: str, values: npt.ArrayLike, axis: str) -> Floats:

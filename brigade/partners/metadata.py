@@ -11,7 +11,8 @@ import numpy as np
 from brigade.reading import DamagedError, entry, expect
 
 MAX_SETTINGS = 10_000  # characters, of one policy
-MAX_TASKS = 100_000  # in a stream
+MAX_TASKS = 1000  # in a stream; all up to a policy's own are made again to play it
+MAX_SEED = 2**32
 MIN_SIZE = 1000  # a network's sizes may be up to this, however few numbers its file has
 
 Plain = dict[str, Any]
@@ -33,10 +34,12 @@ def described(metadata: Plain) -> tuple[list[Plain], Plain, Plain]:
 
 def plain_entries(member: Any, where: str) -> Plain:
     """What a file tells of one policy: text and numbers."""
-    found = expect(member, dict, where)
+    found = {key: value for key, value in expect(member, dict, where).items() if value is not None}
     for name, kind in (("seed", int), ("steps", int), ("return", float), ("score", float)):
-        if found.get(name) is not None:
+        if name in found:
             expect(found[name], kind, f"{name} of {where}")
+    if not 0 <= found.get("seed", 0) < MAX_SEED:
+        raise DamagedError(f"seed of {where} is {found['seed']}")
     for name, value in found.items():
         if isinstance(value, dict | list) and name in ("name", "run", "config", "stage", "pair"):
             raise DamagedError(f"{name} of {where} must be text or a number")

@@ -23,6 +23,7 @@ from brigade import __version__
 from brigade.core import Environment, TaskSequence
 from brigade.methods.ft import FineTuning
 from brigade.runs.assemble import assemble_with
+from brigade.runs.code_files import named_by_content
 from brigade.runs.config import Experiment
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
 from brigade.runs.interrupt import until_ctrl_c
@@ -140,17 +141,11 @@ def baseline_seed(seed: int, task: int) -> int:
 
 def fingerprint(experiment: Experiment, seed: int) -> str:
     """A hash of everything a baseline depends on."""
-    tree: dict[str, Any] = name_by_hash(experiment.as_dict())[0] | {"seed": seed}
+    tree: dict[str, Any] = named_by_content(name_by_hash(experiment.as_dict())[0]) | {"seed": seed}
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
     tree["brigade"] = __version__
     dtype = getattr(getattr(experiment.learner, "network", None), "dtype", None)
     if dtype is not None:  # `auto` means different types on different devices
         tree["network"]["precision"] = np.dtype(dtype).name
-    code = {name: tree[name] for name in ("benchmark", "learner")}
-    code |= {f"partner {number}": word for number, word in enumerate(tree["partners"])}
-    for name, word in code.items():  # hash the code itself, not only its path
-        file = Path(str(word).rpartition(":")[0])
-        if ".py:" in str(word) and file.is_file():
-            tree[f"{name}_file"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]

@@ -56,8 +56,8 @@ def last_position(
     found = folder.newest(read, warn)
     if found is None and too_late:
         raise RunFolderError(
-            f"the last task of {folder.path} cannot be trained longer: the method has finished it, "
-            "and there is no checkpoint from before; add --tasks, or start a new run"
+            f"the last task of {folder.path} cannot be trained longer: the method has ended "
+            "a phase of it, and there is no checkpoint from before; add --tasks, or start a new run"
         )
     if found is None:
         return None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from brigade import registry
 from brigade.errors import UserError
 from brigade.reading import read_bytes
 from brigade.runs.trust import CODE, code_in
@@ -21,7 +21,6 @@ from brigade.runs.trust import CODE, code_in
 FOLDER = "code"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}/[^/\\]+\.py")
 MAX_CODE_BYTES = 4_000_000
-INSTALLED = ("site-packages", "dist-packages")
 
 
 def copies(tree: Any) -> tuple[dict[str, str], dict[str, bytes]]:
@@ -37,25 +36,16 @@ def copies(tree: Any) -> tuple[dict[str, str], dict[str, bytes]]:
 
 
 def sources_of(file: Path) -> dict[str, Path]:
-    """A file and the imported modules below its folder, by their paths relative to it."""
+    """A file and the modules it imported from its folder, by their paths relative to it."""
     folder = file.resolve().parent
-    found = {file.name: file}
-    for module in list(sys.modules.values()):
-        path = Path(getattr(module, "__file__", None) or "")
-        if path.suffix == ".py" and path.is_relative_to(folder) and is_users(module, path):
-            found[path.relative_to(folder).as_posix()] = path
-    return found
+    beside = registry.imported_by(file).values()
+    return {file.name: file} | {path.relative_to(folder).as_posix(): path for path in beside}
 
 
-def is_users(module: Any, path: Path) -> bool:
-    """Whether a module is the user's own: not installed and not part of Brigade."""
-    package = str(module.__name__).partition(".")[0]
-    installed = any(part in INSTALLED for part in path.parts)
-    return (
-        not installed
-        and package not in ("brigade", "__main__")
-        and not package.startswith("brigade_file_")
-    )
+def named_by_content(tree: Any) -> Any:
+    """Settings in which code is named by its hash, not by where it is."""
+    where = copies(tree)[0]
+    return _renamed(tree, where)
 
 
 def hash_of(sources: Mapping[str, bytes]) -> str:
@@ -72,17 +62,19 @@ def with_kept_code(
     """Settings that name the copies in a run folder instead of the files it was started with."""
     kept = {file: kept_copy(file, copy, folder, say) for file, copy in where.items()}
 
-    def change(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: change(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [change(each) for each in value]
-        if not isinstance(value, str) or CODE not in value:
-            return value
-        file, colon, name = value.rpartition(":")
-        return f"{kept[file]}{colon}{name}" if file in kept else value
+    return _renamed(tree, kept)
 
-    return change(tree)
+
+def _renamed(tree: Any, names: Mapping[str, str | Path]) -> Any:
+    """Settings with other names of files of code."""
+    if isinstance(tree, Mapping):
+        return {key: _renamed(each, names) for key, each in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_renamed(each, names) for each in tree]
+    if not isinstance(tree, str) or CODE not in tree:
+        return tree
+    file, colon, name = tree.rpartition(":")
+    return f"{names[file]}{colon}{name}" if file in names else tree
 
 
 def kept_copy(file: str, copy: str, folder: Path, say: Callable[[str], None]) -> Path:
@@ -90,9 +82,11 @@ def kept_copy(file: str, copy: str, folder: Path, say: Callable[[str], None]) ->
     if not COPY.fullmatch(copy):
         raise UserError(f"{folder}/config.json: the copy of {file} must be {FOLDER}/HASH/NAME.py")
     path = folder / copy
+    # All files, not only .py: Python would prefer a compiled module to its source.
     found = {
         each.relative_to(path.parent).as_posix(): read_bytes(each, MAX_CODE_BYTES)
-        for each in sorted(path.parent.rglob("*.py"))
+        for each in sorted(path.parent.rglob("*"))
+        if not each.is_dir()
     }
     if path.name not in found or hash_of(found) != path.parent.name:
         raise UserError(f"{path} is not the file of this run: it is missing or was changed")

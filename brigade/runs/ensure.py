@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from brigade.errors import UserError
+from brigade.metrics.checks import checked_arrays
 from brigade.runs.code_files import copies
 from brigade.runs.config import Experiment, code_of_run, from_dict, settings_of_run
 from brigade.runs.folder import RunFolder
@@ -69,7 +70,9 @@ def finished_run(path: Path, experiment: Experiment) -> RunResult | None:
     """The run if all its evaluations are there; shared folders come without checkpoints."""
     if not (path / "returns.npz").exists():
         return None
-    arrays = RunFolder.open(path).read_returns()
+    arrays, problem = checked_arrays(RunFolder.open(path).read_returns())
+    if problem:
+        raise UserError(f"{path}/returns.npz: {problem}; choose another --out")
     if arrays["steps"][-1] < arrays["task_ends"][-1]:
         return None
     return RunResult(path, experiment, arrays)

@@ -16,6 +16,7 @@ from brigade import __version__
 from brigade.errors import UserError
 from brigade.metrics.record import axes_name
 from brigade.partners.files import SUFFIX, Policies, interface, load_policies
+from brigade.runs.code_files import named_by_content
 from brigade.runs.config import Experiment
 from brigade.runs.folder import write_atomically
 from brigade.runs.loaded import LoadedRun
@@ -107,7 +108,7 @@ def save_policies(policies: Policies, out: Path, half: bool = False) -> Path:
 
 def config_hash(experiment: Experiment) -> str:
     """Tells runs with other settings apart, whatever their folders are called."""
-    settings = name_by_hash(experiment.as_dict())[0]
+    settings = named_by_content(name_by_hash(experiment.as_dict())[0])
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -23,6 +23,7 @@ from brigade.runs.assemble import Parts
 from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.folder import RunFolder, write_atomically
 from brigade.train import Position
+from brigade.train.trainer import phase_ends
 
 LENGTHS = ("tasks", "steps_per_task", "repetitions")
 
@@ -45,6 +46,12 @@ def longer(experiment: Experiment, lengths: Mapping[str, float | None]) -> Exper
     steps = config.updates_per_task * config.steps_per_update
     if steps != before.steps_per_task and max(before.repetitions, config.repetitions) > 1:
         raise UserError("steps_per_task of a run with repetitions cannot change; leave it out")
+    if config.tasks != before.tasks and before.repetitions > 1:
+        raise UserError("tasks of a run with repetitions cannot change; leave --tasks out")
+    try:
+        experiment.method.check_longer(more_tasks=config.tasks != before.tasks)
+    except ValueError as error:
+        raise UserError(str(error)) from error
     return replace(experiment, config=replace(config, steps_per_task=steps))
 
 
@@ -104,16 +111,26 @@ def fit_position(position: Position, config: RunConfig, method: ContinualMethod)
     """
     record = position.record
     record.repetitions = config.repetitions
+    if record.repetitions > 1 and record.earlier_ends:
+        raise UserError("tasks of different lengths cannot be repeated; leave --repetitions out")
     old, new = record.steps_per_task // config.steps_per_update, config.updates_per_task
     if old == new:
         return position
     if position.update == old and position.task < config.total_tasks - 1:
         position = replace(position, task=position.task + 1, update=0)
-    elif position.update == old and type(method).end_phase is not ContinualMethod.end_phase:
-        return None  # the method has finished the task
+    elif ended_phases(method, old, position.update) != ended_phases(method, new, position.update):
+        return None  # the method would end a phase of the task twice
     record.earlier_ends = tuple(record.ends()[: position.task])
     record.steps_per_task = new * config.steps_per_update
     return position
+
+
+def ended_phases(method: ContinualMethod, updates: int, done: int) -> list[str]:
+    """The phases of a task that have ended, if it has so many updates and some are done."""
+    if type(method).end_phase is ContinualMethod.end_phase:
+        return []  # nothing happens then
+    ends = phase_ends(method, updates)
+    return [phase for update, phases in ends.items() if update <= done for phase in phases]
 
 
 def fit_leaf(fresh: Any, found: Any) -> Any:

@@ -67,9 +67,8 @@ class RunFolder:
         One that crashed before its first checkpoint is taken up, if its config is the same.
         """
         check_new(path, config)
-        is_new = not path.exists()
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            is_new = make_folder(path)
         except OSError as error:
             raise RunFolderError(
                 f"cannot create {path}: {error.strerror}; choose another --out"
@@ -77,13 +76,14 @@ class RunFolder:
         folder = cls(path)
         try:
             folder.lock()
+            check_new(path, config)  # again: another process may have had it until now
             folder.truncate_log(0)
             for name, content in (files or {}).items():
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(path / name, content)
             write_atomically(path / "config.json", config.encode())  # last: all is there
         except BaseException:
-            if is_new:
+            if is_new and folder.is_locked:
                 shutil.rmtree(path, ignore_errors=True)
             raise
         return folder
@@ -98,13 +98,20 @@ class RunFolder:
             raise RunFolderError(f"{path} is not a run folder: it has no config.json")
         return cls(path)
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether this process may write."""
+        return self._lock is not None
+
     def lock(self) -> None:
         """Keep other processes from writing; the lock is released when this process ends."""
         # Opened without emptying it: the file may be another's under a second name.
-        self._lock = os.fdopen(open_plain(self.path / ".lock", os.O_RDWR | os.O_CREAT), "r+")
+        lock = os.fdopen(open_plain(self.path / ".lock", os.O_RDWR | os.O_CREAT), "r+")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = lock
         except OSError:
+            lock.close()
             raise RunFolderError(
                 f"{self.path} is being written by another process; wait for it or stop it"
             ) from None
@@ -234,6 +241,16 @@ class RunFolder:
 def damage_warning(checkpoint: Path, problem: str) -> str:
     """What is wrong with a checkpoint, and what happens now."""
     return f"checkpoint {checkpoint.name} is damaged ({problem}); trying the one before it"
+
+
+def make_folder(path: Path) -> bool:
+    """Make a folder; returns False if it is there already."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def check_new(path: Path, config: str | None = None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from brigade.errors import UserError
 from brigade.partners.files import SUFFIX
 from brigade.runs.folder import digest
 
@@ -34,6 +35,8 @@ def name_by_hash(tree: Any) -> tuple[Any, dict[str, Path]]:
 
 def with_paths(tree: Any, folder: Path) -> Any:
     """The settings of a run folder with the full paths of its policy files."""
+    if ".py:" in str(folder):  # a path below it would look like the name of code
+        raise UserError(f"{folder} has .py: in its name; rename the folder")
 
     def path(file: str) -> str:
         return str(folder / file) if COPY.fullmatch(file) else file

@@ -62,17 +62,19 @@ def run(
     config: Mapping[str, Any] | Experiment,
     out: str | Path | None = None,
     *,
+    trust: bool = False,
     checkpoint_minutes: float = 5.0,
     on_start: Callable[[], None] | None = None,
     watch: Watch | None = None,
 ) -> RunResult:
     """Do what `brigade run` does; `config` is an experiment or a dictionary like a config file.
 
-    `on_start` is called once all settings are checked, `watch` after every update.
+    `on_start` is called once all settings are checked, `watch` after every update. `trust` allows
+    to execute the code of a run that it starts from.
     """
     experiment = config if isinstance(config, Experiment) else from_dict(config)
     with tempfile.TemporaryDirectory() as scratch:
-        experiment = from_policy_file(experiment, Path(scratch))
+        experiment = from_policy_file(experiment, Path(scratch), trust)
         parts = assemble(experiment)
         path = Path(out) if out is not None else default_path(experiment)
         folder = create_folder(experiment, path)
@@ -94,14 +96,14 @@ def create_folder(experiment: Experiment, path: Path) -> RunFolder:
     return RunFolder.create(path, experiment.as_json(__version__, code), files)
 
 
-def from_policy_file(experiment: Experiment, scratch: Path) -> Experiment:
+def from_policy_file(experiment: Experiment, scratch: Path, trust: bool) -> Experiment:
     """An experiment that starts from a run, with that run's policies in a file in `scratch`."""
     word = experiment.config.start_from
     run_path, colon, name = word.rpartition(":") if ":" in word else (word, "", "")
     if not run_path or not Path(run_path).is_dir():
         return experiment
     file = scratch / f"{Path(run_path).resolve().name}{SUFFIX}"
-    policies = policies_of(load(run_path))
+    policies = policies_of(load(run_path, trust=trust))
     if len(policies.members) > 1 and not name:
         raise UserError(
             f"{word} has {len(policies.members)} policies; name one, {word}:{policies.names[0]}"
@@ -146,6 +148,7 @@ def resume(
     found = last_position(folder, parts, experiment.config, warn)
     if changes:
         write_longer(folder, changes)
+        save_pictures(parts, folder)
     if not (found and is_finished(found[0], experiment)):
         did = "extended" if changes else "resumed"
         steps = found[0].record.steps[-1] if found else 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from brigade.errors import MachineError, UserError
+from brigade.reading import read_json
 from brigade.runs.folder import write_atomically
 from brigade.runs.sinks import FinalResults, Update, group_of
 
@@ -124,7 +125,7 @@ def read_where(path: Path) -> Where | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         where = Where(**{name: found[name] for name in Where.__annotations__})
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error}); delete it to log to a new run") from error

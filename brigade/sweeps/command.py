@@ -11,6 +11,7 @@ from typing import Any
 from brigade import __version__
 from brigade.errors import UserError
 from brigade.jobs import Job, Workers, open_folder, run_jobs
+from brigade.reading import read_json
 from brigade.runs.baselines import add_baselines, print_progress
 from brigade.runs.ensure import check_settings, finished_run
 from brigade.runs.folder import write_atomically
@@ -92,7 +93,7 @@ def check_same(folder: Path, before: Sequence[Over], now: Sequence[Over]) -> Non
 def read_record(path: Path) -> list[Over]:
     """The settings and values of sweep.json."""
     try:
-        over = json.loads(path.read_text(encoding="utf-8"))["over"]
+        over = read_json(path)["over"]
         return [Over(text(each["setting"]), tuple(map(text, each["values"]))) for each in over]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error}); choose another --out") from error

@@ -102,6 +102,7 @@ def make_sweep(
     names = Counter[str]()
     for values in itertools.product(*(each.values for each in over)):
         experiment = experiment_with(tree, words, over, values)
+        check_start(experiment.config.start_from)
         name = run_name(over, values)
         names[name] += 1  # values that differ only in letters a folder's name cannot have
         runs.append(
@@ -113,6 +114,15 @@ def make_sweep(
             assemble(run.experiment)
     folder = out or Path("sweeps") / folder_name(over, runs[0].experiment)
     return Sweep(folder, tuple(over), tuple(runs))
+
+
+def check_start(start_from: str) -> None:
+    """All runs of a sweep start from one file, which no later run can change."""
+    if Path(start_from.partition(":")[0] or "-").is_dir():
+        raise UserError(
+            f"{start_from} is a run folder; a sweep needs a file: brigade export "
+            f"{start_from.partition(':')[0]} --out start.safetensors, then --from start.safetensors"
+        )
 
 
 def check_over(over: Sequence[Over], words: Sequence[str]) -> None:

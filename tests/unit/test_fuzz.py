@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from brigade.cli import main
@@ -270,7 +270,12 @@ def place_with(finished):
 def check(folder, words):
     """One line and status 2, or nothing wrong; nothing executed, nothing outside changed."""
     before = everything_in(folder / "outside")
-    status, lines = said([word.format(folder / "run") for word in words])
+    try:
+        status, lines = said([word.format(folder / "run") for word in words])
+    except SystemError as error:
+        if "AST constructor recursion depth" not in str(error):
+            raise
+        reject()  # a defect of Python 3.11.7 and before: parsing a type's source fails by chance
     assert status in (0, 2), lines
     warnings = lines if status == 0 else lines[:-1]
     assert all("is damaged" in line for line in warnings), lines

@@ -7,12 +7,17 @@ import sys
 import numpy as np
 import pytest
 
+from brigade import registry
 from brigade.cli import main
 from brigade.errors import UserError
+from brigade.methods.ft import FineTuning
+from brigade.methods.packnet import PackNet
 from brigade.report import read_run
 from brigade.report.numbers import write_csv
 from brigade.report.summary import summary
-from brigade.runs.folder import RunFolderError
+from brigade.runs.code_files import copies, named_by_content
+from brigade.runs.extend import ended_phases
+from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.run import load, resume, run
 
 TINY = {
@@ -119,7 +124,7 @@ def test_tasks_that_have_ended_stay_as_long_as_they_were(tmp_path):
 
 def test_a_task_that_its_method_has_finished_goes_on_from_before(tmp_path):
     settings = TINY | {"method": "online_ewc"}
-    with pytest.raises(RunFolderError, match="the method has finished it"):
+    with pytest.raises(RunFolderError, match="the method has ended a phase of it"):
         resume(run(settings, tmp_path / "a").path, steps_per_task=4000)
     path = run(settings, tmp_path / "b", checkpoint_minutes=0.0).path  # one from before is there
     resume(path, steps_per_task=4000)
@@ -134,6 +139,7 @@ def test_a_task_that_its_method_has_finished_goes_on_from_before(tmp_path):
         ("--tasks 0", "it must be at least 1"),
         ("--tasks two", "is not an integer"),
         ("--repetitions 2 --steps-per-task 4000", "of a run with repetitions cannot change"),
+        ("--tasks 99999999999", "memory"),
     ],
 )
 def test_lengths_that_cannot_be(finished, flags, message, capsys):
@@ -143,6 +149,38 @@ def test_lengths_that_cannot_be(finished, flags, message, capsys):
     assert message in error
     assert error.count("\n") == 1
     assert (finished / "config.json").read_bytes() == before
+
+
+def test_repeated_tasks_keep_their_number_and_length(copied):
+    resume(copied, repetitions=2)
+    for lengths in ({"tasks": 2}, {"steps_per_task": 4000}):
+        with pytest.raises(UserError, match="of a run with repetitions cannot change"):
+            resume(copied, **lengths)
+    assert read_run(copied).repetitions == 2
+
+
+def test_tasks_of_different_lengths_are_not_repeated(tmp_path):
+    path = tmp_path / "two"
+    with pytest.raises(CrashError):
+        run(TINY | {"tasks": 2}, path, watch=crash_after(4))
+    with pytest.raises(CrashError):
+        resume(path, steps_per_task=4000, watch=crash_after(4), checkpoint_minutes=0.0)
+    before = (path / "config.json").read_bytes()
+    with pytest.raises(UserError, match="different lengths cannot be repeated"):
+        resume(path, repetitions=2)
+    assert (path / "config.json").read_bytes() == before
+
+
+def test_phases_do_not_end_twice():
+    method = PackNet(keep=0.5)  # pruned after 6 of 8 updates
+    assert ended_phases(method, 8, 7) == ["train"]
+    assert ended_phases(method, 16, 7) == []  # so a checkpoint from before is needed
+    assert ended_phases(method, 16, 5) == ended_phases(method, 8, 5) == []
+    assert ended_phases(FineTuning(), 8, 8) == []  # nothing happens at its ends
+    with pytest.raises(ValueError, match="PackNet has divided all weights"):
+        PackNet().check_longer(more_tasks=True)
+    PackNet().check_longer(more_tasks=False)
+    method.check_longer(more_tasks=True)
 
 
 # --- from others, and from crashes ---
@@ -167,6 +205,11 @@ def test_a_crash_before_the_first_checkpoint_is_taken_up_by_the_same_command(fin
     assert (path / "returns.npz").read_bytes() == (finished / "returns.npz").read_bytes()
     assert len((path / "log.jsonl").read_text().splitlines()) == 3
     (tmp_path / "mine").mkdir()
+    holder = RunFolder(tmp_path / "mine")
+    holder.lock()  # another process has just begun here
+    with pytest.raises(RunFolderError, match="is being written by another process"):
+        run(TINY, tmp_path / "mine")
+    assert (tmp_path / "mine" / ".lock").exists()
     (tmp_path / "mine" / "notes.txt").touch()
     with pytest.raises(RunFolderError, match="mine exists already; choose another --out"):
         run(TINY, tmp_path / "mine")
@@ -232,9 +275,47 @@ def test_changed_code_is_told_and_the_copy_is_used(own_code, capsys, monkeypatch
         load(path, trust=True)
 
 
-def test_files_in_two_folders_may_have_helpers_of_the_same_name(tmp_path):
-    from brigade import registry
+def test_nothing_but_sources_is_executed_from_a_copy(own_code, monkeypatch):
+    _, path = own_code
+    (copy,) = (path / "code").glob("*/mine.py")
+    assert not list((path / "code").rglob("*.pyc"))  # loading leaves none behind
+    hidden = copy.parent / "__pycache__" / "mine.cpython-311.pyc"
+    hidden.parent.mkdir()
+    hidden.write_bytes(b"\x00")
+    with pytest.raises(UserError, match="is missing or was changed"):
+        load(path, trust=True)
+    hidden.unlink()
+    hidden.parent.rmdir()
 
+
+def test_a_folder_cannot_have_the_name_of_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text("raise SystemExit('executed')\n")
+    folder = tmp_path / "evil.py:x"
+    folder.mkdir()
+    config = {"benchmark": "partners/0123456789abcdef.safetensors"}
+    (folder / "config.json").write_text(json.dumps({"format": 1, "config": config}))
+    with pytest.raises(UserError, match="rename the folder"):
+        load("evil.py:x")
+
+
+def test_a_copy_has_what_its_file_imports_and_nothing_else(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(METHOD.format(helper=f"helper_{name}"))
+        (tmp_path / f"helper_{name}.py").write_text("import json\nFACTOR = 1.0\n")
+    methods = [f"{tmp_path}/{name}.py:Mine" for name in ("one", "two")]
+    for method in (*methods, *methods):
+        registry.get("methods", method)
+    _, files = copies({"method": methods[0]})
+    assert sorted(name.rpartition("/")[2] for name in files) == ["helper_one.py", "one.py"]
+    named = named_by_content({"method": methods[0], "tasks": 2})
+    assert str(tmp_path) not in named["method"]
+    assert named["method"].endswith("/one.py:Mine")
+    (tmp_path / "helper_one.py").write_text("FACTOR = 2.0\n")
+    assert named_by_content({"method": methods[0]})["method"] != named["method"]
+
+
+def test_files_in_two_folders_may_have_helpers_of_the_same_name(tmp_path):
     for number in (1, 2):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -119,6 +119,20 @@ def test_perfect_baselines_everywhere_leave_nothing_to_average() -> None:
     assert isnan(result.value)
 
 
+def test_a_task_that_was_added_later_is_compared_from_its_first_evaluation() -> None:
+    times, ends = [0, 50, 100, 150, 200], [100, 200]
+    score = [[0, nan], [1, nan], [1, nan], [1, 0.5], [1, 1]]
+    result = meal.forward_transfer(times, score, ends, [0, 50, 100], [[0, 0, 0], [0, 0, 0]])
+    assert result.per_task is not None
+    assert result.per_task.tolist() == [0.75, 0.75]  # the second from step 150 to 200 only
+    score[3][1] = nan
+    assert isnan(
+        meal.forward_transfer(
+            times, [*score[:4], [1, nan]], ends, [0, 50, 100], [[0] * 3] * 2
+        ).value
+    )
+
+
 def test_a_missing_baseline_score_is_not_left_out_silently() -> None:
     result = meal.forward_transfer(TIMES, SCORE, ENDS, [0, 50, 100], [[nan, 0, 0], [0, 0, 0]])
     assert isnan(result.value)

@@ -426,6 +426,21 @@ class Forgetful(ContinualMethod):
         return mem, self.moved(state) if self.at == "end" else state
 
 
+@dataclass(frozen=True)
+class Others(ContinualMethod):
+    """Changes the heads of other tasks than the one that has just ended."""
+
+    def init(self, params, batch):
+        return jnp.int32(0)
+
+    def end_phase(self, mem, phase, state, learner, batch, key):
+        head = state.params["actor_head"]
+        task = jnp.arange(head["bias"].size) // 6
+        bias = jnp.where(task == mem, head["bias"], head["bias"] + jnp.arange(task.size))
+        params = state.params | {"actor_head": head | {"bias": bias}}
+        return mem + 1, state.replace(params=params)
+
+
 def test_the_score_after_training_is_that_of_the_trained_policy(parts):
     """Whatever a method does to prepare the next task comes after the evaluation."""
     env, sequence, learner, _, _ = parts
@@ -445,6 +460,8 @@ def test_the_contract_refuses_to_change_the_policy_after_its_evaluation(parts):
     env, sequence, learner, _, _ = parts
     with pytest.raises(AssertionError, match="does not change the policy"):
         check_method(Forgetful(), *make_trainer(env, learner, Forgetful()), sequence)
+    with pytest.raises(AssertionError, match="does not change the policy"):
+        check_method(Others(), *make_trainer(env, learner, Others()), sequence)
     begins = Forgetful("begin")
     check_method(begins, *make_trainer(env, learner, begins), sequence)
 
