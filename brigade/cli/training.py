@@ -53,7 +53,7 @@ def run(words: list[str]) -> int:
     from brigade.runs.run import run as train
 
     path = options.out or default_path(experiment)
-    with resumable(path, options.baselines), sinks(options, path) as show:
+    with resumable(path, options), sinks(options, path) as show:
         result = train(
             experiment,
             path,
@@ -126,7 +126,7 @@ def resume(words: list[str]) -> int:
     prepare_jax(options.cache)
     from brigade.runs.run import resume as continue_run
 
-    with resumable(options.run, options.baselines), sinks(options, options.run) as show:
+    with resumable(options.run, options), sinks(options, options.run) as show:
         result = continue_run(
             options.run,
             tasks=options.tasks,
@@ -370,19 +370,19 @@ def train_baselines(result: Any, options: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def resumable(path: Path, baselines: bool) -> Iterator[None]:
+def resumable(path: Path, options: argparse.Namespace) -> Iterator[None]:
     """Add the command that continues the run to the error that stops it."""
     try:
         yield
     except KeyboardInterrupt:
         started = (path / "config.json").exists()
-        hint = f"; continue with: {resume_command(path, baselines)}" if started else ""
+        hint = f"; continue with: {resume_command(path, options)}" if started else ""
         raise KeyboardInterrupt(f"stopped{hint}") from None
     except OSError as error:
         reason = error.strerror or str(error)
         hint = ""
         if (path / "config.json").exists():
-            hint = f"; once that is fixed, continue with: {resume_command(path, baselines)}"
+            hint = f"; once that is fixed, continue with: {resume_command(path, options)}"
         raise OSError(error.errno, f"{reason}{hint}") from error
     except RuntimeError as error:
         from brigade.runs.folder import RunFolder
@@ -391,15 +391,16 @@ def resumable(path: Path, baselines: bool) -> Iterator[None]:
         if not OUT_OF_MEMORY.search(str(error)) or not RunFolder(path).checkpoint_numbers():
             raise
         message = device_error(error, "run")
-        command = resume_command(path, baselines)
+        command = resume_command(path, options)
         raise MachineError(f"{message}; or free memory and continue with: {command}") from error
 
 
-def resume_command(path: Path, baselines: bool) -> str:
+def resume_command(path: Path, options: argparse.Namespace) -> str:
     """The command that continues a run."""
     trusted = names_code(path)  # it ran before
-    flags = (" --baselines" if baselines else "") + (" --trust" if trusted else "")
-    return f"brigade resume {shlex.quote(str(path))}{flags}"
+    names = [name for name in ("baselines", "tensorboard", "wandb") if getattr(options, name)]
+    words = [str(path), *(f"--{name}" for name in names), *(["--trust"] if trusted else [])]
+    return f"brigade resume {shlex.join(words)}"
 
 
 def names_code(path: Path) -> bool:
