@@ -112,6 +112,6 @@ def _cell(value: float) -> float | str:
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:
-    """The names of the folders, or their paths if two have the same name."""
-    names = [run.name for run in runs]
+    """What the reader calls them, or the names of the folders, or their paths."""
+    names = [run.title or run.name for run in runs]
     return names if len(set(names)) == len(names) else [str(run.path) for run in runs]

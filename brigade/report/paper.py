@@ -103,9 +103,9 @@ def _figures_tex(figures: Sequence[PaperFigure]) -> bytes:
         for star, place, width in (("", "one_column", "column"), ("*", "two_columns", "text")):
             lines += [
                 f"\\begin{{figure{star}}}",
-                f"  \\includegraphics[width=\\{width}width]{{{figure.name}_{place}.pdf}}",
+                f"  \\includegraphics[width=\\{width}width]{{figures/{figure.name}_{place}.pdf}}",
                 f"  \\caption{{{latex(figure.caption)}}}",
-                f"  \\label{{fig:{figure.name}}}",
+                f"  \\label{{fig:{figure.name}_{place}}}",
                 f"\\end{{figure{star}}}",
                 "",
             ]

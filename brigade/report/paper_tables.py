@@ -14,7 +14,7 @@ from brigade.report.measures import Measure
 from brigade.report.numbers import csv_bytes
 from brigade.report.read import RunData
 from brigade.report.summary import Summary
-from brigade.report.tables import count, labels, printable, schedule
+from brigade.report.tables import count, labels, printable, schedule, unlike
 
 ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
 COLUMNS = ("mean", "std", "standard_error", "half_width", "min", "max")  # of an estimate in a CSV
@@ -30,6 +30,9 @@ LATEX = {
     "↓": r"$\downarrow$",
 }
 MARKDOWN = {char: f"\\{char}" for char in "\\|`*_<>[]#"}
+
+
+COLUMN_HEADINGS = 4  # tables with more headings span both columns of a page
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,11 @@ class PaperTable:
 
     def latex(self) -> bytes:
         """A table environment for \\input; it needs the package booktabs."""
+        kind = "table*" if len(self.headings) > COLUMN_HEADINGS else "table"
         lines = [
             f"% {printable(self.caption)}",
             "% Needs \\usepackage{booktabs}.",
-            "\\begin{table}",
+            f"\\begin{{{kind}}}",
             "  \\centering",
             f"  \\caption{{{latex(self.caption)}}}",
             f"  \\label{{tab:{self.name}}}",
@@ -68,7 +72,7 @@ class PaperTable:
             *(f"    {' & '.join(_latex_cell(cell) for cell in row)} \\\\" for row in self.rows),
             "    \\bottomrule",
             "  \\end{tabular}",
-            "\\end{table}",
+            f"\\end{{{kind}}}",
         ]
         return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
@@ -151,7 +155,9 @@ def results_table(
     """A row per run, a column per measure."""
     measures, names = measures_of_all(summaries), labels(runs)
     columns = {
-        name: estimate_cells([each.values.get(name) for each in summaries], measure, spread)
+        name: estimate_cells(
+            [each.values.get(name) for each in summaries], measure, spread, not unlike(summaries)
+        )
         for name, measure in measures.items()
     }
     rows = [
@@ -166,7 +172,7 @@ def results_table(
     caption = f"Results. {describe(runs, summaries)} {beside(summaries, spread)}"
     csv_columns = ["run", "seeds", *(f"{name}_{end}" for name in measures for end in COLUMNS)]
     return PaperTable(
-        "results", caption.rstrip() + _bold(runs), ["", *heads], rows, csv_columns, numbers
+        "results", caption.rstrip() + _bold(summaries), ["", *heads], rows, csv_columns, numbers
     )
 
 
@@ -186,8 +192,9 @@ def task_table(
     ]
     found.append([each.values.get(name) for each in summaries])
     names.append("average")
+    alike = not unlike(summaries)
     rows = [
-        [Cell(task), *estimate_cells(values, measure, spread)]
+        [Cell(task), *estimate_cells(values, measure, spread, alike)]
         for task, values in zip(names, found, strict=True)
     ]
     numbers = [[task, *_numbers(values)] for task, values in zip(names, found, strict=True)]
@@ -196,7 +203,7 @@ def task_table(
     columns = ["task", *(f"{label} {end}" for label in labels(runs) for end in COLUMNS)]
     return PaperTable(
         f"tasks_{name}",
-        caption.rstrip() + _bold(runs),
+        caption.rstrip() + _bold(summaries),
         ["task", *labels(runs)],
         rows,
         columns,
@@ -244,13 +251,14 @@ def statistics_table(
 
 
 def estimate_cells(
-    values: Sequence[Estimate | None], measure: Measure, spread: Spread
+    values: Sequence[Estimate | None], measure: Measure, spread: Spread, bold: bool = True
 ) -> list[Cell]:
     """One cell per run; the best of several are bold, as far as the digits shown tell."""
     shown = [None if value is None else value.show(spread).partition(" ") for value in values]
     means = [float(text[0]) for text in shown if text is not None and text[0] != "-"]
     pick: Mapping[str, Callable[[list[float]], float]] = {"higher": max, "lower": min}
-    best = pick[measure.better](means) if measure.better in pick and len(means) > 1 else None
+    compared = bold and measure.better in pick and len(means) > 1
+    best = pick[measure.better](means) if compared else None
     return [
         Cell("-")
         if text is None
@@ -307,5 +315,7 @@ def spread_note(summaries: Sequence[Summary], spread: Spread) -> str:
     return " ".join(filter(None, [brackets, *sorted(signs)]))
 
 
-def _bold(runs: Sequence[RunData]) -> str:
-    return " Bold: best mean." if len(runs) > 1 else ""
+def _bold(summaries: Sequence[Summary]) -> str:
+    if why := unlike(summaries):
+        return f" {why[0]}"
+    return " Bold: best mean." if len(summaries) > 1 else ""

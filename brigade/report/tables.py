@@ -172,7 +172,18 @@ def explanations(summaries: Sequence[Summary]) -> list[str]:
         )
     if "ci" in shown:
         beside.append("± is the half-width of the 95 % confidence interval over seeds.")
-    return beside + sorted(notes)
+    return unlike(summaries) + beside + sorted(notes)
+
+
+def unlike(summaries: Sequence[Summary]) -> list[str]:
+    """Why the runs cannot be compared; empty if they can."""
+    if len({numbers.benchmark for numbers in summaries}) > 1:
+        return ["The runs are of different benchmarks; their scores are not comparable."]
+    tasks = [len(numbers.task_names) for numbers in summaries]
+    if len(set(tasks)) > 1:
+        numbers = ", ".join(map(str, tasks))
+        return [f"The runs have {numbers} tasks; averages over tasks are not comparable."]
+    return []
 
 
 def partner_rows(run: RunData) -> list[list[str]]:

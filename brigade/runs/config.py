@@ -457,6 +457,12 @@ POPULATION_HELP = "Train many policies in parallel, to be used as partners."
 _CONF = (tyro.conf.OmitSubcommandPrefixes,)
 
 
+def has_no_default(setting: dataclasses.Field[Any]) -> bool:
+    """Whether a setting must be given, which no benchmark could do for all methods."""
+    missing = dataclasses.MISSING
+    return setting.init and setting.default is missing and setting.default_factory is missing
+
+
 def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
     """A dataclass like Experiment, with the types of the chosen learner, method and so on."""
     learner_type = registry.get("learners", chosen["learner"])
@@ -473,6 +479,8 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
     for what, kind in kinds:
         if not is_frozen_dataclass(kind):
             raise UserError(f"{chosen[what]} is not a {what}; it must be a frozen dataclass")
+        if bare := [each.name for each in dataclasses.fields(kind) if has_no_default(each)]:
+            raise UserError(f"{chosen[what]}: the setting {bare[0]} needs a default")
     flat = tyro.conf.arg(name="")
     more: list[Any] = []
     if benchmark.settings is not None:

@@ -18,7 +18,7 @@ from brigade.train import Position
 from brigade.train.trainer import partners_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LoadedRun:
     """A run from disk, with policies that can act. `params` has leaves [seeds, ...]."""
 
@@ -30,6 +30,9 @@ class LoadedRun:
     method_state: Any
     last_task: int = 0  # the task trained last, from 0
     aux: Any = None  # whatever else the learner keeps, leaves [seeds, ...]
+
+    def __repr__(self) -> str:
+        return f"LoadedRun({str(self.path)!r}, policies: {', '.join(self.names)})"
 
     def cast(self, seed: int) -> Any:
         """The parameters of the partners of a seed, an index from 0."""

@@ -74,8 +74,12 @@ def run(
     """
     experiment = config if isinstance(config, Experiment) else from_dict(config)
     with tempfile.TemporaryDirectory() as scratch:
+        given = experiment.config.start_from
         experiment = from_policy_file(experiment, Path(scratch), trust)
-        parts = assemble(experiment)
+        try:
+            parts = assemble(experiment)
+        except UserError as error:  # it names the file that was made of a run
+            raise UserError(str(error).replace(experiment.config.start_from, given)) from error
         path = Path(out) if out is not None else default_path(experiment)
         folder = create_folder(experiment, path)
     experiment = replace(

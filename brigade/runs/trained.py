@@ -83,9 +83,7 @@ class Game:
         """Play one action per seat and return what all seats observe then."""
         if self.over:
             raise UserError("the game is over; start another with reset()")
-        actions = jnp.asarray(np.asarray(action))
-        if len(actions) != self.env.num_agents:
-            raise UserError(f"give one action per seat: {self.env.num_agents}, not {len(actions)}")
+        actions = checked_actions(action, self.env)
         key = jax.random.fold_in(self._key, len(self._states))
         state, self._last = step(self.env, key, self._states[-1], actions, self.task)
         self._states.append(state)
@@ -119,13 +117,16 @@ class Game:
         return target
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False)
 class PolicyFile:
     """The policies of an exported file, which can act."""
 
     path: Path
     policies: Policies
     trust: bool = False
+
+    def __repr__(self) -> str:
+        return f"PolicyFile({str(self.path)!r}, policies: {', '.join(self.names)})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -158,8 +159,24 @@ def load_file(path: str | Path, trust: bool = False) -> PolicyFile:
     return PolicyFile(Path(path), load_policies(path), trust)
 
 
+def checked_actions(action: Any, env: Environment) -> Any:
+    """One action per seat, within the range of discrete ones."""
+    try:
+        actions = np.asarray(action)
+        number = len(actions)
+    except (TypeError, ValueError):
+        raise UserError(f"give one action per seat, not {action!r}") from None
+    if number != env.num_agents:
+        raise UserError(f"give one action per seat: {env.num_agents}, not {number}")
+    if not env.continuous and not ((actions >= 0) & (actions < env.num_actions)).all():
+        raise UserError(f"actions are 0 to {env.num_actions - 1}, not {actions.tolist()}")
+    return jnp.asarray(actions)
+
+
 def find_member(members: Sequence[Mapping[str, Any]], name: str | None, seed: int | None) -> int:
     """The index of the member with a name, or of the first one of a seed."""
+    if name is not None and not isinstance(name, str):
+        raise UserError(f"a policy is chosen by its name or by seed={name!r}, not by {name!r}")
     for index, member in enumerate(members):
         if name in (None, member["name"]) and seed in (None, member.get("seed")):
             return index

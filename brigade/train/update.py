@@ -19,6 +19,7 @@ from brigade.core import (
 )
 from brigade.core.compile import unroll
 from brigade.core.streams import AFTER_ROLLOUT
+from brigade.errors import UserError
 
 UNROLLED_BATCHES = 2
 
@@ -73,7 +74,11 @@ def gradient_step(
     base = LossOf(learner, state, batch, base_key)
 
     def objective(params: Any) -> tuple[Array, Metrics]:
-        return method.loss(mem, base, params, learner, loss_key)
+        loss, metrics = method.loss(mem, base, params, learner, loss_key)
+        if jnp.shape(loss):
+            name = type(method).__name__
+            raise UserError(f"{name}.loss must return a scalar, not shape {jnp.shape(loss)}")
+        return loss, metrics
 
     def rehearse(params: Any, replayed: Any) -> tuple[Array, Metrics]:
         return learner.rehearse(params, state, replayed)

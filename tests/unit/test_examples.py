@@ -2,11 +2,13 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
 from support.parts import example, make_learner, make_trainer
 
 import brigade
@@ -31,6 +33,44 @@ def test_anchor_keeps_the_promises_of_a_method(anchor):
     method = anchor(strength=0.1)
     trainer, evaluator = make_trainer(env, make_learner(env), method)
     check_method(method, trainer, evaluator, sequence)
+
+
+def test_distil_keeps_the_promises_of_a_method():
+    env, sequence = example()
+    method = of_file("methods", "distil.py:Distil")(weight=0.1)
+    trainer, evaluator = make_trainer(env, make_learner(env), method)
+    check_method(method, trainer, evaluator, sequence)
+
+
+def test_the_penalty_of_distil_by_hand():
+    """The teacher is asked with the head of the last task, the divergence is as defined."""
+
+    class Asked(struct.PyTreeNode):
+        task_id: Any
+
+    class Batch(struct.PyTreeNode):
+        inputs: Any
+
+    def outputs(params, batch):
+        return SimpleNamespace(logits=params[batch.inputs.task_id])
+
+    class Base(SimpleNamespace):
+        def __call__(self, params):
+            return jnp.float32(1.0), {}
+
+    base = Base(batch=Batch(Asked(jnp.array([1, 1]))))
+    learner = SimpleNamespace(outputs=outputs)
+    method = of_file("methods", "distil.py:Distil")(weight=2.0)
+    end = jnp.log(jnp.array([[0.5, 0.5], [0.9, 0.1]]))  # logits by task
+    now = jnp.log(jnp.array([[0.25, 0.75], [0.1, 0.9]]))
+    mem = method.init(end, None)
+    mem, _ = method.begin_task(mem, None, None, jnp.int32(0), None)
+    assert method.loss(mem, base, now, learner, None)[0] == 1.0  # no task has ended yet
+    mem, _ = method.end_phase(mem, "train", FakeState(end), None, None, None)
+    mem, _ = method.begin_task(mem, None, None, jnp.int32(1), None)
+    loss, _ = method.loss(mem, base, now, learner, None)
+    divergence = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
+    np.testing.assert_allclose(loss, 1.0 + 2.0 * divergence, rtol=1e-6)
 
 
 def test_the_penalty_of_anchor_by_hand(anchor):

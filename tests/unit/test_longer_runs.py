@@ -16,6 +16,7 @@ from brigade.report import read_run
 from brigade.report.numbers import write_csv
 from brigade.report.summary import summary
 from brigade.runs.code_files import copies, named_by_content
+from brigade.runs.config import as_flags
 from brigade.runs.extend import ended_phases
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.run import load, resume, run
@@ -313,6 +314,28 @@ def test_a_copy_has_what_its_file_imports_and_nothing_else(tmp_path):
     assert named["method"].endswith("/one.py:Mine")
     (tmp_path / "helper_one.py").write_text("FACTOR = 2.0\n")
     assert named_by_content({"method": methods[0]})["method"] != named["method"]
+
+
+def test_mistakes_in_a_method_are_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    head = "from dataclasses import dataclass\nfrom brigade.core import ContinualMethod\n"
+    head += "@dataclass(frozen=True)\nclass Mine(ContinualMethod):\n    "
+    words = ["run", *as_flags(TINY | {"method": "mine.py:Mine"})]
+    words[1:3] = [TINY["benchmark"]]
+    for body, message in (
+        ("weight: float\n", "mine.py:Mine: the setting weight needs a default"),
+        (
+            "def loss(self, mem, base, params, learner, key):\n        import jax.numpy as jnp\n"
+            "        return jnp.ones(3) * base(params)[0], {}\n",
+            "Mine.loss must return a scalar, not shape (3,)",
+        ),
+    ):
+        (tmp_path / "mine.py").write_text(head + body)
+        shutil.rmtree("out", ignore_errors=True)
+        assert main([*words, "--out", "out", "--quiet"]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
 
 
 def test_files_in_two_folders_may_have_helpers_of_the_same_name(tmp_path):

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,10 +18,11 @@ from brigade.report import read_run
 from brigade.report.estimate import Estimate
 from brigade.report.measures import AVERAGE_SCORE, COLLAPSE, FORGETTING
 from brigade.report.paper_figures import WIDTHS, chosen_tasks, paper_figures, score_matrix
-from brigade.report.paper_tables import estimate_cells, latex
+from brigade.report.paper_tables import estimate_cells, latex, paper_tables
 from brigade.report.statistics import power_note, rows, statistics
 from brigade.report.style import printed_series
-from brigade.report.tables import labels
+from brigade.report.summary import summary
+from brigade.report.tables import labels, unlike
 from brigade.runs.config import from_dict
 
 EVIL = "A&B_$x$ 100% #1 {~^\\}\n\\input{/etc/passwd} <b>|"
@@ -94,6 +96,30 @@ def test_names_must_differ(tmp_path, capsys):
     runs = [str(make_run(tmp_path / name)) for name in "ab"]
     assert main(["report", *runs, "--out", str(tmp_path / "o"), "--names", "A", "A"]) == 2
     assert "must be different" in capsys.readouterr().err
+
+
+def test_runs_with_other_numbers_of_tasks_are_not_compared(tmp_path):
+    short, long = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    runs = [read_run(short), read_run(long)]
+    one_more = {
+        name: np.concatenate([runs[1].arrays[name]] * 2, axis=1)
+        for name in ("score", "returns", "events")
+        if name in runs[1].arrays
+    }
+    ends = runs[1].arrays["task_ends"]
+    more = {
+        **runs[1].arrays,
+        **one_more,
+        "task_ends": np.concatenate([ends, ends + ends[-1]]),
+        "task_names": np.concatenate([runs[1].arrays["task_names"]] * 2),
+    }
+    runs[1] = replace(runs[1], arrays=more)
+    summaries = [summary(run) for run in runs]
+    (note,) = unlike(summaries)
+    assert "averages over tasks are not comparable" in note
+    results = paper_tables(runs, summaries, "auto")[0]
+    assert note in results.caption
+    assert not any(cell.best for row in results.rows for cell in row)
 
 
 def test_the_best_is_bold_in_the_right_direction():
