@@ -7,6 +7,7 @@ file executes no code.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,6 +96,13 @@ def interface(env: Environment) -> dict[str, Any]:
     }
 
 
+@functools.lru_cache(maxsize=64)  # a pool has many files and few architectures
+def shapes_of(policy: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of a policy's parameters."""
+    wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
+    return {name: leaf.shape for name, leaf in wanted.items()}
+
+
 def load_policies(path: str | Path) -> Policies:
     """Read a policy file; an invalid one is a one-line error."""
     metadata, arrays = _read(Path(path))
@@ -104,8 +112,7 @@ def load_policies(path: str | Path) -> Policies:
         members, game, origin = described(metadata)
         check_size(metadata["settings"], arrays)
         policy = _policy(str(metadata["policy"]), metadata["settings"])
-        wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
-        shapes = {name: (len(members), *leaf.shape) for name, leaf in wanted.items()}
+        shapes = {name: (len(members), *shape) for name, shape in shapes_of(policy).items()}
         names = [str(member["name"]) for member in members]
         check_settings(metadata["settings"], game)
     except DamagedError as error:

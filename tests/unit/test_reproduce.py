@@ -28,14 +28,22 @@ from brigade.runs.config import from_dict
 MEETING = str(Path(__file__).parents[2] / "examples" / "meeting.py") + ":meeting"
 
 
+put_together: set[str] = set()
+
+
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_run_of_every_target_can_be_put_together(name):
     for level in ("1", "2", "3") if name in LEVELLED else (None,):
         target = find_target(name, level)
         for row in target.rows:
             for small in (True, False) if level in (None, "1") else (False,):
-                experiment = from_dict(command.settings_of(target, row, small))
-                assert experiment.config.preset == ("laptop" if small else "paper")
+                settings = command.settings_of(target, row, small)
+                # Several targets have the same runs, but for their length.
+                seen = json.dumps({**settings, "steps_per_task": None}, sort_keys=True)
+                if seen not in put_together:
+                    put_together.add(seen)
+                    preset = from_dict(settings).config.preset
+                    assert preset == ("laptop" if small else "paper")
         assert set(target.measures) <= set(registry.names("measures"))
         for row in target.rows:
             assert set(row.published) <= set(target.measures)
