@@ -100,7 +100,7 @@ def interface(env: Environment) -> dict[str, Any]:
 def shapes_of(policy: Any) -> dict[str, tuple[int, ...]]:
     """The shapes of a policy's parameters."""
     wanted = flatten_dict(jax.eval_shape(policy.init, jax.random.key(0)), sep="/")
-    return {name: leaf.shape for name, leaf in wanted.items()}
+    return {name: tuple(leaf.shape) for name, leaf in wanted.items()}
 
 
 def load_policies(path: str | Path) -> Policies:
@@ -111,7 +111,7 @@ def load_policies(path: str | Path) -> Policies:
     try:
         members, game, origin = described(metadata)
         check_size(metadata["settings"], arrays)
-        policy = _policy(str(metadata["policy"]), metadata["settings"])
+        policy: Any = _policy(str(metadata["policy"]), metadata["settings"])
         shapes = {name: (len(members), *shape) for name, shape in shapes_of(policy).items()}
         names = [str(member["name"]) for member in members]
         check_settings(metadata["settings"], game)
