@@ -19,6 +19,7 @@ from brigade.envs.overcooked.render import save_gif
 from brigade.errors import UserError
 from brigade.partners.files import SUFFIX, Policies, load_policies
 from brigade.runs.config import from_dict
+from brigade.runs.trust import require_trust, without_files
 
 Home = Callable[[], tuple[Environment, Any]]  # the environment and task of a policy
 
@@ -149,7 +150,10 @@ class PolicyFile:
                 f"{self.path} was trained on {benchmark or 'an unknown benchmark'}, which is not "
                 "installed; load it with trust=True if that is a file you trust"
             )
-        tree = {"benchmark": benchmark, **({"env": origin["env"]} if origin.get("env") else {})}
+        env = origin.get("env") or {}
+        env = env if self.trust else without_files(env)
+        require_trust(env, self.trust, str(self.path))
+        tree = {"benchmark": benchmark, **({"env": env} if env else {})}
         made, number = from_dict(tree).benchmark(), int(origin.get("task_number", 1))
         return made.env, made.sequence(int(member.get("seed", 0)), number, 1)[number - 1]
 
@@ -168,6 +172,8 @@ def checked_actions(action: Any, env: Environment) -> Any:
         raise UserError(f"give one action per seat, not {action!r}") from None
     if number != env.num_agents:
         raise UserError(f"give one action per seat: {env.num_agents}, not {number}")
+    if actions.dtype.kind not in "iuf":
+        raise UserError(f"actions are numbers, not {action!r}")
     if not env.continuous and not ((actions >= 0) & (actions < env.num_actions)).all():
         raise UserError(f"actions are 0 to {env.num_actions - 1}, not {actions.tolist()}")
     return jnp.asarray(actions)

@@ -132,8 +132,19 @@ def test_mistakes_are_one_line(run, file, tmp_path):
     twice = jax.tree.map(lambda x: jnp.concatenate([x, x]), view)
     with pytest.raises(UserError, match="a game with 2 seats; this view has 4"):
         policy.act(twice)
-    with pytest.raises(UserError, match="one action per seat: 2, not 1"):
-        policy.game().step([0])
+    game = policy.game()
+    for action, message in (
+        ([0], "one action per seat: 2, not 1"),
+        ([0, 99], r"actions are 0 to 5, not \[0, 99\]"),
+        (None, "one action per seat, not None"),
+        (["a", "b"], "actions are numbers"),
+    ):
+        with pytest.raises(UserError, match=message):
+            game.step(action)
+    with pytest.raises(UserError, match="by its name or by seed=0"):
+        run.policy(0)
+    for loaded in (run, brigade.load(file)):
+        assert len(repr(loaded)) < 300
 
 
 @pytest.mark.parametrize(
@@ -164,3 +175,9 @@ def test_a_file_executes_the_code_it_names_only_if_it_is_trusted(file, tmp_path)
         policy.game()
     with pytest.raises(UserError, match="line 1: SystemExit"):
         PolicyFile(file, policies, trust=True).policy().game()
+    policies.origin["benchmark"] = "meal/partners"
+    policies.origin["env"] = {"partners": [f"{code}:mine"]}
+    PolicyFile(file, policies).policy().game()  # without what it names: nothing is executed
+    policies.origin["env"] = {"deep": {"partners": f"{code}:mine"}}
+    with pytest.raises(UserError, match="add --trust"):
+        PolicyFile(file, policies).policy().game()
