@@ -43,10 +43,10 @@ def plan(words: list[str]) -> int:
         return 0
     timed = "--no-measure" not in words
     words = [word for word in words if word != "--no-measure"]
-    _, experiment = read_experiment("plan", words)
+    options, experiment = read_experiment("plan", words)
     from brigade.commands.plan import print_plan
 
-    print_plan(experiment, timed)
+    print_plan(experiment, timed, options.trust)
     return 0
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import jax
 from rich.console import Console
 from rich.table import Table
@@ -10,11 +13,17 @@ from brigade.machine import size
 from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment
 from brigade.runs.progress import clock
+from brigade.runs.run import from_policy_file
 from brigade.runs.speed import cost, experiment_speed
 
 
-def print_plan(experiment: Experiment, timed: bool) -> None:
+def print_plan(experiment: Experiment, timed: bool, trust: bool = False) -> None:
     """Print the cost as a table; with `timed`, also the time, from a short training run."""
+    with tempfile.TemporaryDirectory() as scratch:
+        _print_plan(from_policy_file(experiment, Path(scratch), trust), timed)
+
+
+def _print_plan(experiment: Experiment, timed: bool) -> None:
     config, parts = experiment.config, assemble(experiment)
     needs = cost(experiment, parts)
     table = rows(f"{config.benchmark} with {config.method}")

@@ -187,13 +187,19 @@ def test_phases_do_not_end_twice():
 # --- from others, and from crashes ---
 
 
-def test_a_run_starts_from_the_policy_of_another(finished, tmp_path):
+def test_a_run_starts_from_the_policy_of_another(finished, tmp_path, capsys):
     started = run(TINY | {"start_from": str(finished)}, tmp_path / "on")
     first, last = np.load(started.path / "returns.npz"), np.load(finished / "returns.npz")
     assert first["events"][0].sum() != last["events"][0].sum()  # not from initial parameters
     start = json.loads((started.path / "config.json").read_text())["config"]["start_from"]
     assert (started.path / start).is_file()
     assert load(started.path).returns["steps"][-1] == 2400
+    tiny = as_flags({name: value for name, value in TINY.items() if name != "benchmark"})
+    words = [TINY["benchmark"], *tiny, "--from", str(finished)]
+    assert main(["plan", *words, "--no-measure"]) == 0
+    assert main(["run", *words, "--tasks", "2", "--out", str(tmp_path / "other")]) == 2
+    error = capsys.readouterr().err
+    assert f"{finished} has another network than the learner: num_tasks is 1, here 2" in error
 
 
 def test_a_crash_before_the_first_checkpoint_is_taken_up_by_the_same_command(finished, tmp_path):
