@@ -44,8 +44,7 @@ def sources_of(file: Path) -> dict[str, Path]:
 
 def named_by_content(tree: Any) -> Any:
     """Settings in which code is named by its hash, not by where it is."""
-    where = copies(tree)[0]
-    return _renamed(tree, where)
+    return _renamed(tree, copies(tree)[0])
 
 
 def hash_of(sources: Mapping[str, bytes]) -> str:
@@ -61,7 +60,6 @@ def with_kept_code(
 ) -> Any:
     """Settings that name the copies in a run folder instead of the files it was started with."""
     kept = {file: kept_copy(file, copy, folder, say) for file, copy in where.items()}
-
     return _renamed(tree, kept)
 
 

@@ -74,12 +74,13 @@ def run(
     """
     experiment = config if isinstance(config, Experiment) else from_dict(config)
     with tempfile.TemporaryDirectory() as scratch:
-        given = experiment.config.start_from
+        given = experiment.config.start_from.partition(":")[0]
         experiment = from_policy_file(experiment, Path(scratch), trust)
+        made = experiment.config.start_from.partition(":")[0]
         try:
             parts = assemble(experiment)
-        except UserError as error:  # it names the file that was made of a run
-            raise UserError(str(error).replace(experiment.config.start_from, given)) from error
+        except UserError as error:  # name the run, not the file that was made of it
+            raise UserError(str(error).replace(made, given)) from error
         path = Path(out) if out is not None else default_path(experiment)
         folder = create_folder(experiment, path)
     experiment = replace(

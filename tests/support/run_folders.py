@@ -4,6 +4,19 @@ import json
 
 import numpy as np
 
+# A run of two updates, for tests that damage its folder.
+TINY = {
+    "benchmark": "meal/level-1",
+    "tasks": 1,
+    "seeds": 1,
+    "steps_per_task": 1600,
+    "num_envs": 2,
+    "eval_every": 1,
+    "eval_episodes": 2,
+    "snapshots": 2,
+    "network": {"hidden": [8]},
+    "ppo": {"minibatches": 4, "epochs": 1},
+}
 CONFIG = {
     "benchmark": "meal/level-1",
     "method": "ft",

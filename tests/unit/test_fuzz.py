@@ -19,24 +19,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
+from support.run_folders import TINY
 
 from brigade.cli import main
 from brigade.errors import UserError
 from brigade.runs.folder import npz_bytes
 from brigade.runs.run import run
 
-TINY = {
-    "benchmark": "meal/level-1",
-    "tasks": 1,
-    "seeds": 1,
-    "steps_per_task": 1600,
-    "num_envs": 2,
-    "eval_every": 1,
-    "eval_episodes": 2,
-    "snapshots": 2,
-    "network": {"hidden": [8]},
-    "ppo": {"minibatches": 4, "epochs": 1},
-}
 SECONDS = 30  # of one command, far more than any needs
 STARTED = "everything was read"
 # More find more: BRIGADE_FUZZ_EXAMPLES=1000 make test

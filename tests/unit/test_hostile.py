@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorstore
+from support.run_folders import TINY
 
 from brigade.cli import main
 from brigade.cli.training import finish
@@ -25,18 +26,6 @@ from brigade.runs import folder as folders
 from brigade.runs.folder import RunFolder, npz_bytes
 from brigade.runs.run import resume, run
 
-TINY = {
-    "benchmark": "meal/level-1",
-    "tasks": 1,
-    "seeds": 1,
-    "steps_per_task": 1600,
-    "num_envs": 2,
-    "eval_every": 1,
-    "eval_episodes": 2,
-    "snapshots": 2,
-    "network": {"hidden": [8]},
-    "ppo": {"minibatches": 4, "epochs": 1},
-}
 READERS = ("resume {} --quiet", "report {}", "watch {}", "export {} --out film.safetensors")
 
 

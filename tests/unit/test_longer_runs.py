@@ -197,9 +197,24 @@ def test_a_run_starts_from_the_policy_of_another(finished, tmp_path, capsys):
     tiny = as_flags({name: value for name, value in TINY.items() if name != "benchmark"})
     words = [TINY["benchmark"], *tiny, "--from", str(finished)]
     assert main(["plan", *words, "--no-measure"]) == 0
-    assert main(["run", *words, "--tasks", "2", "--out", str(tmp_path / "other")]) == 2
-    error = capsys.readouterr().err
-    assert f"{finished} has another network than the learner: num_tasks is 1, here 2" in error
+    for name in ("", ":one"):
+        more = ["--from", f"{finished}{name}", "--tasks", "2", "--out", str(tmp_path / "other")]
+        assert main(["run", *words[:-2], *more]) == 2
+        error = capsys.readouterr().err
+        assert f"{finished} has another network than the learner: num_tasks is 1, here 2" in error
+
+
+def test_a_folder_of_another_process_is_not_removed(tmp_path, monkeypatch):
+    """Both made it at the same instant, and the other one was faster to lock it."""
+
+    def taken(folder):
+        (folder.path / "theirs").touch()
+        raise RunFolderError("is being written by another process")
+
+    monkeypatch.setattr(RunFolder, "lock", taken)
+    with pytest.raises(RunFolderError, match="another process"):
+        run(TINY, tmp_path / "run")
+    assert (tmp_path / "run" / "theirs").exists()
 
 
 def test_a_crash_before_the_first_checkpoint_is_taken_up_by_the_same_command(finished, tmp_path):
