@@ -42,6 +42,10 @@ def here(tmp_path, monkeypatch):
         ("--over method", "--over method has no values; give"),
         ("--over=method ft", "--over=method: give"),
         ("--over method ft ''", "--over method: a value is empty"),
+        (
+            "--from taken --over method ft ewc",
+            "taken is a run folder; a sweep needs a file: brigade",
+        ),
         ("--over method ft ewc ft", "--over method: ft is there 2 times; give it once"),
         ("--over method ft --over method ewc", "--over method is given twice"),
         ("--method ft --over method ft ewc", "method is given by --over and by itself; remove"),
@@ -79,6 +83,17 @@ def test_mistakes_are_one_line_before_anything_starts(here, capsys, monkeypatch,
     assert shown.err.count("\n") == 1
     assert shown.out == ""
     assert sorted(path.name for path in here.rglob("*")) == ["file", "taken"]
+
+
+def test_code_that_a_config_names_needs_trust(here, capsys, monkeypatch):
+    monkeypatch.setattr(processes, "start_process", pytest.fail)
+    (here / "mine.py").write_text("raise SystemExit('executed')\n")
+    (here / "c.toml").write_text('benchmark = "meal/level-1"\nmethod = "mine.py:Mine"\n')
+    words = ["sweep", "--config", "c.toml", "--over", "seed", "1", "2"]
+    assert main(words) == 2
+    assert "add --trust" in capsys.readouterr().err
+    assert main([*words, "--trust"]) == 2
+    assert "SystemExit: executed" in capsys.readouterr().err  # now it was
 
 
 @pytest.mark.quick
