@@ -15,7 +15,7 @@ from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import at_least
 from brigade.envs.overcooked import RECIPES, Overcooked, Recipe, task_from_grid
 from brigade.envs.overcooked.generate import KitchenSpec, generate_sequence
-from brigade.envs.overcooked.grid import Grid
+from brigade.envs.overcooked.grid import FLOOR, SEATS, Grid
 from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.envs.overcooked.preferences import TABLES, candidates
 from brigade.envs.overcooked.recipes import choose_recipes
@@ -34,8 +34,9 @@ SINGLE = (
 MULTI = ("coordination_ring_multi", "counter_circuit_multi", "forced_coordination_multi")
 KITCHENS = SINGLE + MULTI
 
-# The paper's, from its release. Its central critic sees what every cook here sees: the whole
-# kitchen. Observations, values and advantages have other scales there.
+# The paper's, from its release: every cook gets its own shaped rewards. The central critic there
+# sees what every cook here sees, the whole kitchen. Observations, values and advantages have other
+# scales.
 PAPER: Mapping[str, Any] = {
     "ppo": {
         "learning_rate": 5e-4,
@@ -45,6 +46,7 @@ PAPER: Mapping[str, Any] = {
         "minibatches": 1,
         "entropy_schedule": [0.2, 0.05, 0.01],
         "shaping_steps": 1e8,
+        "share_shaping": False,
     },
     "network": {"hidden": [64, 64], "multi_head": False, "task_one_hot": "none"},
 }
@@ -61,6 +63,7 @@ LAPTOP: Mapping[str, Any] = {
         "minibatches": 8,
         "entropy_schedule": [0.1, 0.03, 0.01],
         "shaping_steps": None,
+        "share_shaping": False,
     },
     "network": {"hidden": [64, 64], "multi_head": False, "task_one_hot": "none"},
 }
@@ -122,7 +125,7 @@ def kitchen(layout: str, settings: ZscSettings | None = None) -> Benchmark:
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         if settings.kitchens:
-            grids = generate_sequence(spec_like(grid, multi), settings.kitchens, seed)
+            grids = kitchens_like(grid, multi, settings.kitchens, seed)
             return generated_kitchens(grids, recipes, len(grid), len(grid[0]), num_tasks, steps)
         names = [layout, *(f"{layout} again {n}" for n in range(1, num_tasks))]
         return TaskSequence.from_tasks([task] * num_tasks, names, steps)
@@ -158,9 +161,26 @@ def kitchen(layout: str, settings: ZscSettings | None = None) -> Benchmark:
 
 
 def spec_like(grid: Grid, tomatoes: bool) -> KitchenSpec:
-    """Generated kitchens that fit into the size of a layout."""
-    side = min(len(grid), len(grid[0]))
-    return KitchenSpec(side, side, 0.15, tomatoes=tomatoes)
+    """Generated kitchens of the size of a layout, with as many counters among the inner tiles.
+
+    As in the layouts, stations stand in the wall or in counters inside, with equal chances.
+    """
+    inside = "".join(row[1:-1] for row in grid[1:-1])
+    blocked = sum(tile not in FLOOR + SEATS for tile in inside)
+    return KitchenSpec(
+        len(grid),
+        len(grid),
+        blocked / len(inside),
+        tomatoes=tomatoes,
+        width=len(grid[0]),
+        stations_in_counters=True,
+    )
+
+
+def kitchens_like(grid: Grid, tomatoes: bool, num: int, seed: int) -> list[Grid]:
+    """Generated kitchens without the layout itself, in which the ego is measured."""
+    generated = generate_sequence(spec_like(grid, tomatoes), num + 1, seed)
+    return [each for each in generated if each != grid][:num]
 
 
 def generated_kitchens(
@@ -191,8 +211,8 @@ def generator_settings(layout: str) -> dict[str, Mapping[str, Any]]:
             "generator_settings": biased,
             "ppo": {"entropy_schedule": [0.2, 0.05, 0.001], **schedule},
         },
-        "e3t": {"ppo": schedule},
-        "fcp": {"generator_settings": {"members": 4}},
+        "e3t": {"ppo": schedule, "generator_settings": {"masked": False}},
+        "fcp": {"generator_settings": {"members": 5}},
         "mep": {"generator_settings": {"members": 5}},
         "trajedi": {"generator_settings": {"members": 5}},
     }

@@ -11,3 +11,4 @@ SECOND_SEAT = 1_000_000_004  # games of an ego on seat 1
 TASKS = 1_000_000_005  # the task of a rollout in multi-task learning
 MORE_EVALUATIONS = 1_000_000_006  # and the numbers after it: held-out partners, few-shot clones
 BEGIN_TASK = 1_000_001_000  # `begin_task` of a method
+STRATEGY = 1_000_001_001  # the initial state of a co-play strategy

@@ -34,9 +34,10 @@ class Wrapper:
 
 @dataclass(frozen=True)
 class Noisy(Wrapper):
-    """Takes a random available action with probability `epsilon`."""
+    """Takes a random action with probability `epsilon`: an available one, if `masked`."""
 
     epsilon: float
+    masked: bool = True
 
     @property
     def always_samples(self) -> bool:
@@ -49,7 +50,8 @@ class Noisy(Wrapper):
         """One action per seat."""
         policy_key, random_key, choice_key = jax.random.split(key, 3)
         action, carry, extras = self.policy.act(params, carry, view, policy_key, greedy)
-        at_random, _, _ = Random().act((), (), view, random_key)
+        seen = view if self.masked else view.replace(avail=jnp.ones_like(view.avail))
+        at_random, _, _ = Random().act((), (), seen, random_key)
         is_random = jax.random.bernoulli(choice_key, self.epsilon, action.shape)
         return jnp.where(is_random, at_random, action), carry, extras
 

@@ -43,7 +43,9 @@ class BRDiv(Generator):
     """Sample who has which seat; otherwise responses have seat 0 and partners seat 1."""
 
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
+    stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
     defaults: ClassVar[Mapping[str, Any]] = {
+        "snapshots": 10,
         "num_envs": 72,
         "steps_per_task": 4e6,
         "ppo": {

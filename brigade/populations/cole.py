@@ -1,6 +1,7 @@
 """COLE: learning with an archive of earlier selves (Li and others, ICML 2023).
 
-As ZSC-Eval has it: generations of fixed length, partners sampled by rank, a share of self-play.
+As ZSC-Eval has it: generations of fixed length, a matrix of returns between the members of the
+archive, partners sampled by rank in it, a share of self-play.
 
 Reference: Y. Li and others, *Cooperative open-ended learning framework for zero-shot coordination*,
 ICML 2023.
@@ -18,52 +19,70 @@ from flax import struct
 from brigade.core import Array, Cast, Key, Trajectory
 from brigade.core.checks import at_least, positive, within
 from brigade.nets import ActorCriticPolicy
-from brigade.populations.coplay import partner_returns, rank_weights
+from brigade.populations.coplay import latest_returns
 from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
+
+OWN_RATE = 0.5  # how fast the ego's returns follow the latest rollout, as in ZSC-Eval
 
 
 class Archive(struct.PyTreeNode):
-    """The ego's earlier selves: leaves [archive, ...] of `params`, filled from the front."""
+    """Networks of the ego's past: leaves [archive, ...] of `params`, filled from the front."""
 
     params: Any
     filled: Array  # int32: how many there are
-    strength: Array  # [archive] f32: mean return with the archive when it joined
-    returns: Array  # [archive + 1] f32: the ego's return with each and with itself
+    # [archive, archive] f32: the return of each with each. A row is what the ego had when it
+    # joined, and is completed by those who join later; members never play each other.
+    utility: Array
+    own: Array  # [archive] f32: the ego's running return with each
+    self_play: Array  # f32: the ego's return with itself in the latest rollout
     rollouts: Array  # int32: in this generation
-    tries: Array  # int32: generations since the last one joined
+    tries: Array  # int32: generations that ended without a newcomer since the last one
 
 
 @dataclass(frozen=True)
 class COLE(EgoGenerator):
-    """Learns with snapshots of itself, mostly those it does badly with.
+    """Learns with snapshots of itself, mostly those that work badly with the others.
 
     After every generation a snapshot of the ego joins the archive if its mean return with the
-    archive ranks high among those of the members when they joined, or after `max_tries`.
+    archive ranks high among those of the members, or at the `max_tries`-th try.
     """
 
     archive: int = 25
     """Most snapshots that are kept: 25, 50 or 75 in ZSC-Eval."""
-    generation: int = 25
-    """Rollouts of a generation; in ZSC-Eval it has 1e6 steps, 25 rollouts of 100 episodes."""
+    initial: int | None = None
+    """Untrained networks in the archive at the start; by default a fifth of it and at least 3."""
+    generation: int = 20
+    """Rollouts of a generation; in ZSC-Eval it has 1e6 steps, 20 rollouts of 125 episodes."""
     self_play: float = 0.25
     """Share of the tables at which the ego plays with itself."""
-    exponent: float = 1.0
-    """A snapshot is sampled by the power of its rank, the hardest partner last."""
+    exponent: float = 1.5
+    """A member is sampled by this power of its rank, the one with the lowest utility most often:
+    1.5, 1 and 0.5 for archives of 25, 50 and 75 in ZSC-Eval's scripts."""
     accepted_rank: float = 0.9
-    """A snapshot joins if its rank is at least this share of the archive's size."""
-    max_tries: int = 2
-    """It joins after so many generations in any case."""
+    """A snapshot joins if so large a share of the archive has no higher utility."""
+    accepted_rank_when_full: float = 0.8
+    """The same once the archive is full; it then replaces one of the ten oldest places."""
+    max_tries: int = 3
+    """It joins at this try in any case."""
 
     whole_episodes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("archive", self.archive, 1)
+        if self.initial is not None:
+            within("initial", self.initial, 1, self.archive)
         at_least("generation", self.generation, 1)
         at_least("max_tries", self.max_tries, 1)
         within("self_play", self.self_play, 0.0, 1.0)
         within("accepted_rank", self.accepted_rank, 0.0, 1.0)
+        within("accepted_rank_when_full", self.accepted_rank_when_full, 0.0, 1.0)
         positive("exponent", self.exponent)
+
+    @property
+    def first(self) -> int:
+        """How many untrained networks the archive starts with."""
+        return self.initial or min(max(3, self.archive // 5), self.archive)
 
     def names(self) -> list[str]:
         return ["cole"]
@@ -72,21 +91,26 @@ class COLE(EgoGenerator):
         names = tuple(f"snapshot-{number}" for number in range(1, self.archive + 1))
         return group_of_copies(policy, policy, (*names, ITSELF))
 
-    def start(self, params: Any) -> Archive:
-        """An archive with the untrained ego."""
-        blank = jax.tree.map(lambda x: jnp.zeros((self.archive, *x.shape), x.dtype), params)
+    def start(self, params: Any, policy: ActorCriticPolicy, key: Key) -> Archive:
+        """An archive of untrained networks."""
+        # In turn: XLA's batched QR (for orthogonal weights) can deadlock on two cores.
+        fresh = jax.lax.map(policy.init, jax.random.split(key, self.first))
         return Archive(
-            params=put(blank, params, jnp.int32(0)),
-            filled=jnp.int32(1),
-            strength=jnp.zeros(self.archive),
-            returns=jnp.full(self.archive + 1, jnp.nan),
+            params=jax.tree.map(
+                lambda x: jnp.zeros((self.archive, *x.shape[1:]), x.dtype).at[: self.first].set(x),
+                fresh,
+            ),
+            filled=jnp.int32(self.first),
+            utility=jnp.zeros((self.archive, self.archive)),
+            own=jnp.zeros(self.archive),
+            self_play=jnp.float32(0.0),
             rollouts=jnp.int32(0),
             tries=jnp.int32(0),
         )
 
     def weights(self, state: Archive, weights: Array) -> Array:
         there = jnp.arange(self.archive) < state.filled
-        ranked = rank_weights(state.returns[:-1], self.exponent, there)
+        ranked = by_dense_rank(mean_over(state.utility, there), there) ** self.exponent
         others = (1.0 - self.self_play) * ranked / ranked.sum()
         return jnp.append(others, self.self_play)
 
@@ -95,30 +119,54 @@ class COLE(EgoGenerator):
         return (jax.tree.map(lambda old, new: jnp.concatenate([old, new]), state.params, own),)
 
     def after_rollout(self, state: Archive, params: Any, traj: Trajectory, key: Key) -> Archive:
+        latest, met = latest_returns(traj, self.archive + 1)
+        own = state.own + OWN_RATE * (latest[:-1] - state.own)
         state = state.replace(
-            returns=partner_returns(state.returns, traj), rollouts=state.rollouts + 1
+            own=jnp.where(met[:-1], own, state.own),
+            self_play=jnp.where(met[-1], latest[-1], state.self_play),
+            rollouts=state.rollouts + 1,
         )
-        ended = self.end_generation(state, params)
+        ended = self.end_generation(state, params, key)
         over = state.rollouts >= self.generation
         return jax.tree.map(lambda new, old: jnp.where(over, new, old), ended, state)
 
-    def end_generation(self, state: Archive, params: Any) -> Archive:
+    def end_generation(self, state: Archive, params: Any, key: Key) -> Archive:
         """The archive after a generation, with or without a snapshot of the ego."""
         there = jnp.arange(self.archive) < state.filled
-        strength = jnp.nanmean(jnp.where(there, state.returns[:-1], jnp.nan))
-        rank = (there & (state.strength <= strength)).sum()
-        tries = state.tries + 1
-        joins = (rank >= self.accepted_rank * state.filled) | (tries >= self.max_tries)
-        weakest = jnp.argmin(state.strength)
-        place = jnp.where(state.filled < self.archive, state.filled, weakest)
+        full = state.filled == self.archive
+        mine, theirs = mean_over(state.own, there), mean_over(state.utility, there)
+        rank = (there & (theirs <= mine)).sum()
+        share = jnp.where(full, self.accepted_rank_when_full, self.accepted_rank)
+        needed = jnp.ceil(share * state.filled - 1e-4)  # 0.9 x 10 must not round up to 10
+        joins = (rank >= needed) | (state.tries + 1 >= self.max_tries)
+        oldest = jax.random.randint(key, (), 0, min(10, self.archive))
+        place = jnp.where(full, oldest, state.filled)
+        own = state.own.at[place].set(state.self_play)
         joined = state.replace(
             params=put(state.params, params, place),
             filled=jnp.minimum(state.filled + 1, self.archive),
-            strength=state.strength.at[place].set(strength),
-            returns=state.returns.at[place].set(jnp.nan),
+            utility=state.utility.at[place].set(own).at[:, place].set(own),
+            own=own,
         )
         after: Archive = jax.tree.map(lambda new, old: jnp.where(joins, new, old), joined, state)
-        return after.replace(rollouts=jnp.int32(0), tries=jnp.where(joins, 0, tries))
+        return after.replace(rollouts=jnp.int32(0), tries=jnp.where(joins, 0, state.tries + 1))
+
+
+def mean_over(returns: Array, there: Array) -> Array:
+    """The mean of [..., archive] over the members that are there."""
+    total: Array = (returns * there).sum(-1) / there.sum()
+    return total
+
+
+def by_dense_rank(utility: Array, there: Array) -> Array:
+    """[members] f32: 1 for the highest utility, 2 for the next lower one; 0 where nobody is.
+
+    Equal utilities have equal ranks.
+    """
+    ordered = jnp.sort(jnp.where(there, utility, -jnp.inf))
+    is_new = jnp.concatenate([jnp.ones(1, bool), ordered[1:] != ordered[:-1]])
+    rank = 1 + (is_new & (ordered > utility[:, None])).sum(1)
+    return jnp.where(there, rank, 0).astype(jnp.float32)
 
 
 def put(archive: Any, params: Any, place: Array) -> Any:

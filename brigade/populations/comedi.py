@@ -10,6 +10,7 @@ NeurIPS 2023.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -92,6 +93,8 @@ class CoMeDi(Generator):
 
     whole_episodes: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
+    stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
+    defaults: ClassVar[Mapping[str, Any]] = {"snapshots": 10}
 
     def __post_init__(self) -> None:
         super().__post_init__()

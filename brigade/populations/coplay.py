@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from brigade.core import (
@@ -23,6 +24,7 @@ from brigade.core import (
     Seating,
     Trajectory,
 )
+from brigade.core.streams import STRATEGY
 from brigade.learners.ppo import PPO
 from brigade.nets import ActorCriticPolicy
 from brigade.populations.tables import returns_by_table
@@ -41,7 +43,7 @@ class CoPlay:
         """The names of the partners of evaluations."""
         return ()
 
-    def start(self, params: Any) -> Any:
+    def start(self, params: Any, policy: ActorCriticPolicy, key: Key) -> Any:
         """The initial state of the strategy: a pytree."""
         return ()
 
@@ -77,7 +79,8 @@ class CoPlayLearner:
     def init(self, key: Key) -> LearnerState:
         """Initial parameters and the strategy's initial state."""
         state = self.base.init(key)
-        return state.replace(aux=self.strategy.start(state.params))
+        strategy_key = jax.random.fold_in(key, STRATEGY)
+        return state.replace(aux=self.strategy.start(state.params, self.policy, strategy_key))
 
     def begin_task(self, state: LearnerState) -> LearnerState:
         """Restart the schedules."""
@@ -138,18 +141,23 @@ class CoPlayLearner:
         return state.replace(aux=aux)
 
 
-def partner_returns(known: Array, traj: Trajectory) -> Array:
-    """[cast]: running estimates of the ego's return with each partner, NaN before the first."""
+def latest_returns(traj: Trajectory, size: int) -> tuple[Array, Array]:
+    """[cast]: the ego's return with each partner in this rollout, and who was met."""
     assert traj.seating is not None
     member, own = traj.seating.member, traj.seating.own
     returns = returns_by_table(traj, len(member))
     # With more than two seats a table may have several partners; each gets the table's return.
-    is_there = (member[:, :, None] == jnp.arange(len(known))) & ~own[:, :, None]
+    is_there = (member[:, :, None] == jnp.arange(size)) & ~own[:, :, None]
     tables = is_there.any(1).astype(jnp.float32)  # [tables, cast]
     count = tables.sum(0)
-    latest = (returns[:, None] * tables).sum(0) / jnp.maximum(count, 1.0)
+    return (returns[:, None] * tables).sum(0) / jnp.maximum(count, 1.0), count > 0
+
+
+def partner_returns(known: Array, traj: Trajectory) -> Array:
+    """[cast]: running estimates of the ego's return with each partner, NaN before the first."""
+    latest, met = latest_returns(traj, len(known))
     followed = jnp.where(jnp.isnan(known), latest, known + RETURNS_RATE * (latest - known))
-    return jnp.where(count > 0, followed, known)
+    return jnp.where(met, followed, known)
 
 
 def rank_weights(returns: Array, exponent: float, there: Array) -> Array:
@@ -171,7 +179,7 @@ class Ranked(CoPlay):
     size: int  # of the cast
     exponent: float = 1.0
 
-    def start(self, params: Any) -> Array:
+    def start(self, params: Any, policy: ActorCriticPolicy, key: Key) -> Array:
         """Returns [cast], not known yet."""
         return jnp.full(self.size, jnp.nan)
 

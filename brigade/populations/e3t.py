@@ -34,6 +34,8 @@ class E3T(EgoGenerator):
     script."""
     copy_rate: float = 0.1
     """How far the copy moves towards the ego after every rollout."""
+    masked: bool = True
+    """Random actions are available ones; ZSC-Eval samples among all actions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,10 +46,10 @@ class E3T(EgoGenerator):
         return ["e3t"]
 
     def partners(self, policy: ActorCriticPolicy) -> Cast:
-        noisy = group_of_copies(Noisy(policy, self.epsilon), policy, (COPY,))
+        noisy = group_of_copies(Noisy(policy, self.epsilon, self.masked), policy, (COPY,))
         return noisy + group_of_copies(policy, policy, (ITSELF,))
 
-    def start(self, params: Any) -> Any:
+    def start(self, params: Any, policy: ActorCriticPolicy, key: Key) -> Any:
         """The copy's parameters."""
         return params
 

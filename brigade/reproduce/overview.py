@@ -231,7 +231,12 @@ def benchmark_named(name: str) -> Benchmark:
 def steps_of_study(study: zsc_eval.Study) -> float:
     """Candidates, populations and egos of a study."""
     scale = study.scale
-    alone = {"sp": scale.alone_steps, "e3t": scale.alone_steps, "cole": scale.cole_steps}
+    alone = {
+        "sp": scale.alone_steps,
+        "e3t": scale.alone_steps,
+        "cec": scale.cec_steps,
+        "cole": scale.cole_steps,
+    }
     egos = sum(alone.get(name, scale.ego_steps) for name in study.algorithms)
     populations = len(study.populations()) * scale.members
     return (

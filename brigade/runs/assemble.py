@@ -18,6 +18,7 @@ from brigade.partners.cast import cast_of
 from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.populations import Generator
 from brigade.populations.coplay import CoPlayLearner, Ranked
+from brigade.registry import unknown_name
 from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.limits import check_memory, check_state_fits
 from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
@@ -261,6 +262,8 @@ def partner_table(
     if not cast.groups:
         if tuple(config.seats) != tuple(benchmark.seats) or config.greedy_partners:
             raise ValueError("--seats and --greedy-partners need partners; add --partners")
+        if config.partners_of_seed:
+            raise ValueError("--partners-of-seed chooses among partners; add --partners")
         return cast, Table()
     choices = arrangements(config.seats, env.num_agents)
     if len(choices[0]) == env.num_agents:
@@ -268,8 +271,36 @@ def partner_table(
             f"seats are {' '.join(config.seats)}; no seat is left for the partners, give fewer"
         )
     by_task = [sequence.partners or (cast.names,) * len(sequence) for sequence in sequences]
+    if config.partners_of_seed:
+        if any(sequence.partners for sequence in sequences):
+            raise ValueError(
+                f"{benchmark.id} says which partners every task has; remove --partners-of-seed"
+            )
+        met = met_by_seed(config.partners_of_seed, cast.names, config.seeds)
+        by_task = [(names,) * len(sequence) for names, sequence in zip(met, sequences, strict=True)]
     table = table_with(cast, by_task, choices, env.num_agents)
     return cast, replace(table, held_out_names=benchmark.held_out.names)
+
+
+def met_by_seed(words: Sequence[str], known: Sequence[str], seeds: int) -> list[tuple[str, ...]]:
+    """The names of the partners of every seed, from one text of names per seed."""
+    met = [tuple(name.strip() for name in word.split(",")) for word in words]
+    if len(met) != seeds:
+        raise ValueError(
+            f"partners_of_seed has {len(met)} texts and there are {seeds} seeds; give one per seed"
+        )
+    for names in met:
+        for name in names:
+            if name not in known:
+                raise ValueError(unknown_name("partner", name, known))
+        if len(set(names)) < len(names):
+            raise ValueError(f"partners_of_seed names a partner twice in {','.join(names)}")
+    if len({len(names) for names in met}) > 1:
+        raise ValueError(
+            f"partners_of_seed has {' and '.join(str(len(names)) for names in met)} names; every "
+            "seed must meet equally many partners"
+        )
+    return met
 
 
 def table_with(
@@ -280,10 +311,11 @@ def table_with(
 ) -> Table:
     """The table of a learner whose partners are named by seed and task."""
     by_seed = [pairings(cast, names, choices, num_agents) for names in by_task]
-    same, number = len(set(by_task[0])) == 1, len(by_task[0][0])
-    names = (
-        by_task[0][0] if same else tuple(f"partner {n} of the task" for n in range(1, number + 1))
-    )
+    names = by_task[0][0]
+    if len(set(by_task[0])) > 1:
+        names = tuple(f"partner {number} of the task" for number in range(1, len(names) + 1))
+    elif len({seed[0] for seed in by_task}) > 1:
+        names = tuple(f"partner {number} of the seed" for number in range(1, len(names) + 1))
     seat_names = tuple("+".join(map(str, seats)) for seats in choices)
     return Table(cast.params, by_seed, names, seat_names)
 

@@ -55,6 +55,9 @@ class RunConfig:
     """Policies for the other seats; without any, the learner plays all seats.
     Names (`brigade list partners`), policy files (`brigade export`),
     one member of a file as FILE:NAME, or path/to/file.py:Name."""
+    partners_of_seed: tuple[str, ...] = ()
+    """Which of the partners each seed meets, if not all: one text per seed, their names separated
+    by commas."""
     seats: tuple[str, ...] = ("random",)
     """The learner's seats when it has partners: numbers from 0, or random.
     A random seat is resampled before each rollout, or every few rollouts if episodes are longer."""

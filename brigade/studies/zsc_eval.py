@@ -26,7 +26,7 @@ from brigade.registry import unknown_name
 from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment, from_dict, merged
 from brigade.runs.ensure import check_settings, start_or_resume
-from brigade.runs.export import policies_of
+from brigade.runs.export import policies_of, provenance
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
 from brigade.runs.run import load
 from brigade.runs.snapshots import at_stages
@@ -54,12 +54,14 @@ class Scale:
     candidates: int | None  # None: all of the layout's table
     partners: int | None  # None: as many as in the paper
     members: int  # policies of a population, each at three skills
+    met: int  # of them by each ego; another seed meets others
     biased: int  # biased policies in HSP's population
     envs: int  # per policy or pair
     candidate_steps: float
     population_steps: float
     ego_steps: float  # with a population
     alone_steps: float  # SP and E3T
+    cec_steps: float
     cole_steps: float
     archive: int
     generation: int
@@ -78,13 +80,15 @@ SMALL = Scale(
     preset="laptop",
     candidates=6,
     partners=2,
-    members=2,
-    biased=2,
+    members=3,
+    met=2,
+    biased=3,
     envs=16,
     candidate_steps=5e5,
     population_steps=4e5,
     ego_steps=6e5,
     alone_steps=6e5,
+    cec_steps=1e6,
     cole_steps=6e5,
     archive=5,
     generation=15,
@@ -99,13 +103,15 @@ MEDIUM = Scale(
     preset="laptop",
     candidates=20,
     partners=6,
-    members=3,
-    biased=4,
+    members=5,
+    met=4,
+    biased=6,
     envs=16,
     candidate_steps=8e5,
     population_steps=8e5,
     ego_steps=2e6,
     alone_steps=1e6,
+    cec_steps=4e6,
     cole_steps=2e6,
     archive=10,
     generation=25,
@@ -120,13 +126,15 @@ PAPER = Scale(
     preset="paper",
     candidates=None,
     partners=None,
-    members=4,
+    members=5,
+    met=4,
     biased=6,
     envs=100,
     candidate_steps=1e7,
     population_steps=1e7,
     ego_steps=5e7,
     alone_steps=1e7,
+    cec_steps=1e8,
     cole_steps=5e7,
     archive=25,
     generation=25,
@@ -239,7 +247,7 @@ class Study:
             return path, self.experiment(seeds, scale.alone_steps, scale.envs)
         if name == "cec":
             settings = seeds | {"env": {"kitchens": scale.kitchens}}
-            return path, self.experiment(settings, scale.alone_steps, scale.envs)
+            return path, self.experiment(settings, scale.cec_steps, scale.envs)
         if name == "e3t":
             return path, self.experiment(seeds | {"generator": name}, scale.alone_steps, scale.envs)
         if name == "cole":
@@ -248,7 +256,8 @@ class Study:
             settings |= self.fading(scale.cole_steps)
             return path, self.experiment(settings, scale.cole_steps, scale.envs)
         settings = seeds | {
-            "partners": self.training_partners(name),
+            "partners": [str(file) for file in self.training_files(name)],
+            "partners_of_seed": self.partners_of_seed(name),
             "network": {"memory": scale.memory},
             "eval_episodes": 4,
             **self.fading(scale.ego_steps),
@@ -266,14 +275,16 @@ class Study:
             return [mep, self.folder / "selection" / POOL]
         return [self.folder / "populations" / name / "population.safetensors"]
 
-    def training_partners(self, name: str) -> list[str]:
-        """The partners an ego is trained with; HSP's are half biased, half MEP's."""
-        files = [str(file) for file in self.training_files(name)]
-        if name != "hsp":
-            return files
-        mep, pool = files
-        number = len(load_policies(pool).members)
-        return [*(f"{mep}:{member}" for member in load_policies(mep).names[:number]), pool]
+    def partners_of_seed(self, name: str) -> list[str]:
+        """Whom each ego meets: some agents of the population at all their skills, another choice
+        for every seed. Half of HSP's partners are the biased policies, the same for all."""
+        population, *pool = map(load_policies, self.training_files(name))
+        biased = [member for policies in pool for member in policies.names]
+        agents = agents_of(population)
+        number = max(1, round(len(biased) / 3)) if biased else self.scale.met
+        return [
+            ",".join([*rotated(agents, number, seed), *biased]) for seed in range(self.scale.seeds)
+        ]
 
     def populations(self) -> list[str]:
         """The populations that the algorithms need."""
@@ -489,6 +500,21 @@ class Study:
             path = self.folder / "films" / f"{best}-with-{name}.gif"
             ego = egos.only(egos.names[:1])
             save_film(benchmark.env, task, ego, partners.only([name]), path, self.seed)
+
+
+def agents_of(population: Policies) -> list[list[str]]:
+    """The names of a population's members by agent: each has one per skill."""
+    agents: dict[str, list[str]] = {}
+    for member in population.members:
+        agents.setdefault(provenance(member)["name"], []).append(str(member["name"]))
+    return list(agents.values())
+
+
+def rotated(agents: Sequence[list[str]], number: int, seed: int) -> list[str]:
+    """Whom a seed meets of the agents: every seed begins a fifth of them further."""
+    first = seed * max(1, len(agents) // 5)
+    places = range(first, first + min(number, len(agents)))
+    return [name for place in places for name in agents[place % len(agents)]]
 
 
 def measured_before(path: Path, selection: Mapping[str, Any]) -> dict[str, np.ndarray]:

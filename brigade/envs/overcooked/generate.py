@@ -46,11 +46,21 @@ class KitchenSpec:
     require_handoff: bool = False  # no soup without passing items over counters
     require_roles: bool = False  # some assignment of chefs and waiters can serve soup
     tomatoes: bool = False  # tomato piles beside the onion piles
+    width: int | None = None  # of all kitchens; None: a side like the height
+    # Stations take the places of counters, of the wall or inside, as in published kitchens;
+    # otherwise they stand on inner tiles like everything else.
+    stations_in_counters: bool = False
 
     def __post_init__(self) -> None:
         """Reject what no kitchen can satisfy."""
         _require(self.min_side >= 4, f"min_side is {self.min_side}; it must be at least 4")
         _check_range("side", self.min_side, self.max_side)
+        if self.width is not None:
+            _require(self.width >= 4, f"width is {self.width}; it must be at least 4")
+        _require(
+            not (self.stations_in_counters and self.require_handoff),
+            "stations_in_counters and require_handoff cannot be combined",
+        )
         _require(0 <= self.density < 1, f"density is {self.density}; it must be in [0, 1)")
         for name, (low, high) in {
             "stations": (self.min_stations, self.max_stations),
@@ -135,7 +145,10 @@ def generate_sequence(
     """
     spec = level_spec(spec_or_level)
     _check_seed(seed)
-    level = (spec.min_side, spec.max_side, round(1000 * spec.density)) if levels_apart else ()
+    level: tuple[int, ...] = ()
+    if levels_apart:
+        level = (spec.min_side, spec.max_side, round(1000 * spec.density))
+        level += () if spec.width is None else (spec.width,)
     kitchens: dict[Grid, None] = {}  # a dict keeps the order and has fast lookup
     for index in range(num):
         rng = random_stream(np.random.SeedSequence(seed, spawn_key=(index, *level)))
@@ -198,16 +211,58 @@ def draw_kitchen(spec: KitchenSpec, rng: Random, num_agents: int) -> tuple[Grid,
 def _attempt(spec: KitchenSpec, rng: Random, num_agents: int) -> Grid:
     """Generate one kitchen; GridError if it is not valid."""
     height = _between(rng, spec.min_side, spec.max_side)
-    width = _between(rng, spec.min_side, spec.max_side)
-    inside = _inside(spec, rng, height - 2, width - 2, num_agents)
-    wall = COUNTER * width
-    rows = [f"{COUNTER}{''.join(row)}{COUNTER}" for row in _chunks(inside, width - 2)]
-    grid = (wall, *rows, wall)
+    width = spec.width or _between(rng, spec.min_side, spec.max_side)
+    if spec.stations_in_counters:
+        grid = _stations_in_counters(spec, rng, height, width, num_agents)
+    else:
+        grid = _walled(_inside(spec, rng, height - 2, width - 2, num_agents), width)
     validate(grid, num_agents)
     pruned = _prune(grid, survey(grid, num_agents))
     _check_counts(spec, pruned)
     _check_teamwork(spec, pruned, num_agents)
     return pruned
+
+
+def _walled(inside: list[str], width: int) -> Grid:
+    wall = COUNTER * width
+    rows = [f"{COUNTER}{''.join(row)}{COUNTER}" for row in _chunks(inside, width - 2)]
+    return (wall, *rows, wall)
+
+
+def _stations_in_counters(
+    spec: KitchenSpec, rng: Random, height: int, width: int, num_agents: int
+) -> Grid:
+    """Counters and starts on random inner tiles, stations in counters that border on floor."""
+    size = (height - 2) * (width - 2)
+    target = _target(spec, size)
+    if target + num_agents > size:
+        raise GridError("there are too few inner tiles", rule="room")
+    tiles = [FLOOR] * size
+    others = COUNTER * target + SEATS[:num_agents]
+    for symbol, position in zip(others, _distinct(rng, size, len(others)), strict=True):
+        tiles[position] = symbol
+    rows = [list(row) for row in _walled(tiles, width)]
+    places = [
+        (row, column)
+        for row in range(height)
+        for column in range(width)
+        if rows[row][column] == COUNTER and _borders_on_floor(rows, row, column)
+    ]
+    stations = "".join(s * _between(rng, *spec.count_range(s)) for s in spec.station_symbols)
+    if len(stations) > len(places):
+        raise GridError("there are too few counters beside floor", rule="room")
+    for symbol, place in zip(stations, _distinct(rng, len(places), len(stations)), strict=True):
+        row, column = places[place]
+        rows[row][column] = symbol
+    return tuple("".join(row) for row in rows)
+
+
+def _borders_on_floor(rows: list[list[str]], row: int, column: int) -> bool:
+    around = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
+    return any(
+        0 <= y < len(rows) and 0 <= x < len(rows[0]) and rows[y][x] in FLOOR + SEATS
+        for y, x in around
+    )
 
 
 def _chunks(tiles: list[str], size: int) -> list[list[str]]:
