@@ -143,6 +143,7 @@ class PoolStudy:
             "learner": learner,
             "seeds": self.scale.seeds,
             "seed": self.seed + 1000 * number,  # equal seeds would mean equal initial networks
+            "env": {"encoding": "beliefs"},  # as in the release
             "network": ARCHITECTURES[architecture].settings(self.scale.divisor),
             "add": dict(additions),
         }

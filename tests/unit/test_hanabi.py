@@ -20,6 +20,7 @@ from brigade.envs.hanabi.observe import (
     UNKNOWN,
     observations,
     own_hand,
+    part_sizes,
 )
 from brigade.envs.hanabi.render import render, render_states
 from brigade.envs.hanabi.text import describe, last_move_name
@@ -186,8 +187,8 @@ def test_observations_are_those_of_jaxmarl(name):
     running = ~games.over[:some]  # they go on after the end
     beliefs = jax.jit(jax.vmap(lambda state: observations(state, env.variant, beliefs=True)))
     flat = jax.tree.map(lambda x: x[:some].reshape(-1, *x.shape[2:]), games.state)
-    ours = np.asarray(beliefs(flat)).reshape(obs.shape)
-    np.testing.assert_allclose(obs[running], ours[running], atol=1e-6)
+    ours = np.asarray(beliefs(flat), np.float32).reshape(obs.shape)
+    np.testing.assert_allclose(obs[running], ours[running], atol=5e-4)  # half precision
 
 
 def test_sizes_are_the_canonical_ones():
@@ -226,6 +227,35 @@ def test_a_lost_game_scores_zero_or_keeps_its_fireworks(rule, score):
     assert bool(now.terminated)
     assert float(now.info["score"]) == pytest.approx(score / 3)
     assert float(now.reward[0]) == score - 1.0
+
+
+def test_beliefs_are_shares_of_the_cards_that_are_neither_played_nor_discarded():
+    """By hand, for both players' hands as player 0 sees them: two colours of 3, 2 and 1 cards."""
+    env = Hanabi(colors=2, ranks=3, hand_size=2, hint_tokens=3, life_tokens=2, encoding="beliefs")
+    deck = [0, 1, 3, 4, 0, 1, 3, 4, 0, 3, 2, 5]
+    hint_second_color, start = 5, sum(list(part_sizes(env.variant).values())[:-1])
+
+    def beliefs(moves):
+        _, now = play(env, deck, moves)
+        assert now.view.obs.dtype == jnp.float16  # replay buffers hold many of them
+        return np.asarray(now.view.obs[0, start:], np.float64).reshape(2, 2, -1)[:, :, :6]
+
+    def shares(*copies):
+        return np.array(copies) / sum(copies)
+
+    unknown = shares(3, 2, 1, 3, 2, 1)
+    hinted = shares(0, 0, 0, 3, 2, 1)
+    expected = [[unknown, unknown], [hinted, hinted]]
+    np.testing.assert_allclose(beliefs([hint_second_color]), expected, atol=1e-3)
+    # Player 1 plays one of the hinted cards, the lowest of the second colour, and draws another.
+    left = shares(3, 2, 1, 2, 2, 1)
+    expected = [[left, left], [shares(0, 0, 0, 2, 2, 1), left]]
+    np.testing.assert_allclose(beliefs([hint_second_color, PLAY_0]), expected, atol=1e-3)
+    # Player 0 discards a lowest card of the first colour.
+    left = shares(2, 2, 1, 2, 2, 1)
+    expected = [[left, left], [shares(0, 0, 0, 2, 2, 1), left]]
+    found = beliefs([hint_second_color, PLAY_0, DISCARD_0])
+    np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 def test_tokens_of_a_task_are_data():

@@ -34,7 +34,10 @@ def part_sizes(variant: Variant) -> dict[str, int]:
 
 
 def observations(state: State, variant: Variant, beliefs: bool = False) -> Array:
-    """What every player sees [players, entries], uint8; with `beliefs` float32."""
+    """What every player sees [players, entries], uint8; with `beliefs` float16.
+
+    Half precision keeps replay buffers small, and tells shares of at most 50 cards apart.
+    """
     held = one_hot(state.hands, variant.cards)  # [players, hand_size, cards]
     short = state.hands[:, -1] == NO_CARD
     knowledge = card_knowledge(state, variant, beliefs)
@@ -53,7 +56,7 @@ def observations(state: State, variant: Variant, beliefs: bool = False) -> Array
                 ]
             )
         )
-    return jnp.stack(rows).astype(jnp.float32 if beliefs else jnp.uint8)
+    return jnp.stack(rows).astype(jnp.float16 if beliefs else jnp.uint8)
 
 
 def one_hot(x: Array, size: int) -> Array:
@@ -113,8 +116,9 @@ def card_knowledge(state: State, variant: Variant, beliefs: bool) -> Array:
     """What hints told: cards still possible, then colour and rank if a hint named them.
 
     [players, hand_size, cards + colors + ranks]. What a player can work out from the cards in sight
-    is left to the player; with `beliefs`, possible cards count by how many copies are not on the
-    table, as shares that add up to 1.
+    is left to the player. With `beliefs`, possible cards count by how many copies are neither
+    discarded nor in a firework, as shares that add up to 1: the beliefs of version 0 in SAD's and
+    Lifelong Hanabi's releases.
     """
     colors, ranks = state.colors_possible, state.ranks_possible
     possible = colors[..., :, None] & ranks[..., None, :]
