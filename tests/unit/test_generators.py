@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import brigade
+from brigade.benchmarks.zsc_eval import kitchen
 from brigade.core import Seating, Trajectory, View
 from brigade.envs.overcooked import EVENTS, MULTI_EVENTS, preferences
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
@@ -244,6 +245,20 @@ def test_the_copy_follows_slowly():
     assert followed(copy, params, 0.1)["w"].tolist() == pytest.approx([1.2])
 
 
+def test_noise_is_masked_or_not():
+    env, tasks = brigade.get("envs", "overcooked").example()
+    _, now = env.reset(KEY, tasks[0])
+    view = jax.tree.map(lambda x: jnp.broadcast_to(x, (1000, *x.shape)), now.view)
+    allowed = jnp.zeros(view.avail.shape, bool).at[..., 2:5].set(True)
+    view = view.replace(state=None, avail=allowed)
+    masked, _, _ = Noisy(Stay(), 1.0).act((), (), view, KEY)
+    assert set(masked.ravel().tolist()) == {2, 3, 4}
+    free, _, _ = Noisy(Stay(), 1.0, masked=False).act((), (), view, KEY)
+    assert set(free.ravel().tolist()) == set(range(6))
+    layout = kitchen("coordination_ring")
+    assert layout.generators["e3t"]["generator_settings"] == {"masked": False}  # as released
+
+
 def test_noise_replaces_so_many_actions():
     env, tasks = brigade.get("envs", "overcooked").example()
     _, now = env.reset(KEY, tasks[0])
@@ -253,46 +268,94 @@ def test_noise_replaces_so_many_actions():
         assert float((action == 4).mean()) == pytest.approx(share, abs=0.02)
 
 
-def test_cole_archives_egos_that_rank_high_or_have_waited():
-    generator = COLE(archive=3, generation=2, accepted_rank=0.9, max_tries=2)
-    state = generator.start({"w": jnp.array(0.0)})
-    assert generator.weights(state, None).tolist() == [0.75, 0.0, 0.0, 0.25]
-    # Better than the untrained ego (strength 0): joins.
-    state = generator.end_generation(
-        state.replace(returns=jnp.array([8.0, jnp.nan, jnp.nan, 9])), {"w": jnp.array(1.0)}
-    )
-    assert (int(state.filled), int(state.tries)) == (2, 0)
-    assert state.params["w"].tolist() == [0.0, 1.0, 0.0]
-    assert state.strength.tolist() == [0.0, 8.0, 0.0]
-    # Worse than the second: one of two, less than 0.9 x 2; it joins at the second try.
-    worse = state.replace(returns=jnp.array([4.0, 6.0, jnp.nan, 9]))
-    once = generator.end_generation(worse, {"w": jnp.array(2.0)})
-    assert (int(once.filled), int(once.tries)) == (2, 1)
-    twice = generator.end_generation(once, {"w": jnp.array(3.0)})
-    assert (int(twice.filled), int(twice.tries)) == (3, 0)
-    assert twice.params["w"].tolist() == [0.0, 1.0, 3.0]
-    # A full archive gives up its weakest.
-    full = generator.end_generation(
-        twice.replace(returns=jnp.array([90.0, 90.0, 90.0, 9])), {"w": jnp.array(4.0)}
-    )
-    assert full.params["w"].tolist() == [4.0, 1.0, 3.0]
-    # The hardest snapshot is met most: ranks 3, 1 and 2 of 6, for three quarters of the tables.
-    hard = full.replace(returns=jnp.array([1.0, 9.0, 5.0, 0.0]))
-    np.testing.assert_allclose(generator.weights(hard, None), [0.375, 0.125, 0.25, 0.25], rtol=1e-6)
+class OneNumber:
+    """A policy whose parameters are one random number."""
+
+    def init(self, key):
+        return {"w": jax.random.uniform(key, ())}
+
+
+def games_of(returns):
+    """A rollout in which the ego has these returns with the members of the cast; NaN: not met."""
+    met = np.flatnonzero(~np.isnan(returns))
+    member = jnp.stack([jnp.zeros(len(met), jnp.int32), jnp.asarray(met, jnp.int32)], axis=1)
+    own = jnp.broadcast_to(jnp.array([True, False]), member.shape)
+    reward = np.broadcast_to(np.asarray(returns)[met][None, :, None], (1, len(met), 2))
+    return rollout(reward, Seating(member, own))
+
+
+@pytest.mark.parametrize(("archive", "initial"), [(2, 2), (5, 3), (10, 3), (25, 5), (75, 15)])
+def test_cole_starts_with_different_untrained_networks(archive, initial):
+    state = COLE(archive=archive).start({"w": jnp.array(0.0)}, OneNumber(), KEY)
+    assert int(state.filled) == initial
+    assert len(set(state.params["w"][:initial].tolist())) == initial
+    assert not state.params["w"][initial:].any()
+
+
+def test_cole_samples_by_the_dense_rank_of_mean_utility():
+    """Whoever does worst with the archive, itself included, is met most; equals are met alike."""
+    generator = COLE(archive=4, initial=3, exponent=2.0)
+    state = generator.start({"w": jnp.array(0.0)}, OneNumber(), KEY)
+    np.testing.assert_allclose(generator.weights(state, None), [0.25, 0.25, 0.25, 0, 0.25])
+    utility = jnp.array([[1.0, 2, 3, 99], [9, 9, 9, 99], [4, 1, 1, 99], [0, 0, 0, 0]])
+    found = generator.weights(state.replace(utility=utility), None)  # means 2, 9, 2; ranks 2, 1, 2
+    np.testing.assert_allclose(found, [0.75 * 4 / 9, 0.75 / 9, 0.75 * 4 / 9, 0, 0.25], rtol=1e-6)
+
+
+def test_cole_fills_its_archive_as_a_plain_twin_does():
+    """The rules of ZSC-Eval's release in plain Python, over 40 generations of random returns."""
+    generator = COLE(archive=6, initial=3, generation=2, max_tries=3)
+    state = generator.start({"w": jnp.array(-1.0)}, OneNumber(), KEY)
+    after_rollout = jax.jit(generator.after_rollout)
+    rng, order = np.random.default_rng(0), [0, 1, 2]
+    utility = {p: dict.fromkeys(order, 0.0) for p in order}
+    ego, tries, joined = dict.fromkeys(order, 0.0), 0, []
+    for number in range(80):
+        returns = np.full(7, np.nan)
+        some = rng.choice(order, size=2, replace=False)
+        returns[some] = rng.integers(0, 50 + number, 2)
+        returns[6] = rng.integers(0, 200)
+        key = jax.random.key(number)
+        state = after_rollout(state, {"w": jnp.float32(number)}, games_of(returns), key)
+        for p in some:
+            ego[p] = (ego[p] + returns[p]) / 2
+        if number % 2 == 0:
+            continue
+        full = len(order) == 6
+        mine = np.mean([ego[p] for p in order])
+        not_higher = sum(np.mean([utility[p][q] for q in order]) <= mine for p in order)
+        if not_higher >= np.ceil((0.8 if full else 0.9) * len(order)) or tries == 2:
+            place = int(jax.random.randint(key, (), 0, 6)) if full else len(order)
+            order += [] if full else [place]
+            ego[place] = returns[6]
+            utility[place] = dict(ego)
+            for p in order:
+                utility[p][place] = ego[p]
+            tries = 0
+            joined.append((number, place))
+        else:
+            tries += 1
+        assert int(state.filled) == len(order)
+        assert int(state.tries) == tries
+        expected = [[utility[p][q] for q in order] for p in order]
+        found = state.utility[: len(order), : len(order)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert len(joined) < 40  # some generations end without a newcomer
+    last = {place: number for number, place in joined}
+    assert {p: state.params["w"][p] for p in last} == last
 
 
 def test_cole_ends_a_generation_after_its_rollouts():
-    generator = COLE(archive=2, generation=2)
-    member = jnp.array([[0, 0], [0, 2]])
-    own = jnp.array([[True, False], [True, False]])
-    traj = rollout(np.full((1, 2, 2), 12.0), Seating(member, own))
-    state = generator.start({"w": jnp.array(0.0)})
-    first = generator.after_rollout(state, {"w": jnp.array(1.0)}, traj, KEY)
-    assert (int(first.filled), int(first.rollouts)) == (1, 1)
-    assert first.returns.tolist()[0] == 12.0
-    second = generator.after_rollout(first, {"w": jnp.array(2.0)}, traj, KEY)
-    assert (int(second.filled), int(second.rollouts)) == (2, 0)
-    assert second.params["w"].tolist() == [0.0, 2.0]
+    generator = COLE(archive=4, generation=2)
+    state = generator.start({"w": jnp.array(0.0)}, OneNumber(), KEY)
+    returns = np.array([12.0, np.nan, 8.0, np.nan, 20.0])
+    first = generator.after_rollout(state, {"w": jnp.array(1.0)}, games_of(returns), KEY)
+    assert (int(first.filled), int(first.rollouts), float(first.self_play)) == (3, 1, 20.0)
+    assert first.own.tolist() == [6.0, 0.0, 4.0, 0.0]
+    second = generator.after_rollout(first, {"w": jnp.array(2.0)}, games_of(returns), KEY)
+    assert (int(second.filled), int(second.rollouts)) == (4, 0)
+    assert second.params["w"][3] == 2.0
+    assert second.utility[3].tolist() == [9.0, 0.0, 6.0, 20.0]
 
 
 # --- CoMeDi ---

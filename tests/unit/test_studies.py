@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from brigade.benchmarks.zsc_eval import KITCHENS, kitchen, num_partners, table_of
+from brigade import registry
+from brigade.benchmarks.zsc_eval import KITCHENS, kitchen, kitchens_like, num_partners, table_of
 from brigade.benchmarks.zsc_stream import READY_MADE, ready_made
 from brigade.cli import main
 from brigade.commands.evaluate import evaluate
-from brigade.envs.overcooked import EVENTS, MULTI_EVENTS
+from brigade.envs.overcooked import EVENTS, LAYOUTS, MULTI_EVENTS
+from brigade.envs.overcooked.grid import validate
 from brigade.errors import UserError
 from brigade.partners.files import load_policies
 from brigade.runs.export import trained_with
@@ -23,13 +25,14 @@ from brigade.studies.audit import known_twins, refuse_leakage, refuse_trained_wi
 from brigade.studies.candidates import read_behaviour
 from brigade.studies.results import PUBLISHED, results_of
 from brigade.studies.stage import Stage
-from brigade.studies.zsc_eval import PAPER, SMALL, Study, best_of
+from brigade.studies.zsc_eval import MEDIUM, PAPER, SMALL, Study, best_of, rotated
 
 TINY = replace(
     SMALL,
     candidates=3,
     partners=1,
-    members=2,
+    members=3,
+    met=2,
     biased=1,
     envs=4,
     candidate_steps=80,
@@ -68,7 +71,7 @@ def test_a_study_makes_chooses_trains_and_measures(study):
     assert not set(pool.names) & set(selection["chosen"])
     population = load_policies(study.folder / "populations" / "fcp" / "population.safetensors")
     endings = [name.rpartition("-")[2] for name in population.names]
-    assert endings == ["init", "mid", "1", "init", "mid", "2"]
+    assert endings == ["init", "mid", "1", "init", "mid", "2", "init", "mid", "3"]
     played = read_npz(study.folder / "measurement" / "played.npz")
     assert played["sp"].shape == played["fcp"].shape == (2, 2, 2, 2)
     results = results_of(played, "coordination_ring")
@@ -131,7 +134,7 @@ def test_a_policy_that_was_trained_with_an_evaluation_partner_is_refused(study, 
     with pytest.raises(UserError, match="was trained with biased-"):
         refuse_trained_with(partners, responses)
     ego = load_policies(study.folder / "egos" / "fcp" / "population.safetensors")
-    assert len(ego.origin["trained_with"]) == 6
+    assert len(ego.origin["trained_with"]) == 9
     met = tmp_path / "met.safetensors"
     origin = {**ego.origin, "trained_with": trained_with([str(partners)])}
     met.write_bytes(replace(ego, origin=origin).as_bytes())
@@ -147,21 +150,57 @@ def test_runs_of_a_study_start_from_different_networks(study):
 
 
 def test_egos_meet_partners_as_in_the_release(study):
-    """MEP's second stage ranks with exponent 0.5; HSP's partners are half MEP's, half biased."""
+    """Each seed meets other whole agents; MEP's second stage ranks with exponent 0.5."""
+    _, fcp = study.ego_run("fcp")
+    assert list(fcp.config.partners_of_seed) == [
+        "fcp-1-init,fcp-1-mid,fcp-1,fcp-2-init,fcp-2-mid,fcp-2",
+        "fcp-2-init,fcp-2-mid,fcp-2,fcp-3-init,fcp-3-mid,fcp-3",
+    ]
     mep = study.folder / "populations" / "mep"
     mep.mkdir(exist_ok=True)
-    fcp = study.folder / "populations" / "fcp" / "population.safetensors"
-    (mep / "population.safetensors").write_bytes(fcp.read_bytes())
+    found = study.folder / "populations" / "fcp" / "population.safetensors"
+    (mep / "population.safetensors").write_bytes(found.read_bytes())
     _, ranked = study.ego_run("mep")
     assert (ranked.config.partner_sampling, ranked.config.rank_exponent) == ("ranked", 0.5)
-    _, half = study.ego_run("hsp")
-    assert [word.rpartition("/")[2] for word in half.config.partners] == [
-        "population.safetensors:fcp-1-init",
-        "pool.safetensors",
-    ]
     paper = replace(study, scale=replace(TINY, fades=True))
     assert paper.ego_run("mep")[1].learner.ppo.shaping_steps == TINY.ego_steps
     assert paper.candidates_run()[1].learner.ppo.shaping_steps == TINY.candidate_steps
+
+
+def test_half_of_hsp_partners_are_biased_and_half_whole_agents_of_mep(study):
+    mep = study.folder / "populations" / "mep"
+    mep.mkdir(exist_ok=True)
+    found = study.folder / "populations" / "fcp" / "population.safetensors"
+    (mep / "population.safetensors").write_bytes(found.read_bytes())
+    pool = ",".join(load_policies(study.folder / "selection" / "pool.safetensors").names)
+    _, half = study.ego_run("hsp")
+    assert list(half.config.partners_of_seed) == [
+        f"fcp-1-init,fcp-1-mid,fcp-1,{pool}",
+        f"fcp-2-init,fcp-2-mid,fcp-2,{pool}",
+    ]
+
+
+def test_populations_of_the_scales_are_those_of_the_release():
+    """Five agents, four of them for each ego; HSP's biased half counts like two agents."""
+    for scale in (MEDIUM, PAPER):
+        assert (scale.members, scale.met, scale.biased) == (5, 4, 6)
+    agents = [[f"a{n}"] for n in range(10)]
+    met = [rotated(agents, 8, seed) for seed in range(5)]
+    assert met[1] == ["a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"]  # every seed two further
+    assert met[4] == ["a8", "a9", "a0", "a1", "a2", "a3", "a4", "a5"]
+
+
+@pytest.mark.parametrize("name", ["fcp", "mep", "trajedi", "brdiv", "lbrdiv", "comedi"])
+def test_populations_for_coplay_have_three_skills(name):
+    generator = registry.get("generators", name)
+    assert generator.stages == ("init", "mid", "final")
+    assert generator.defaults["snapshots"] == 10
+
+
+def test_every_cook_gets_its_own_shaped_rewards():
+    for layout in ("coordination_ring", "forced_coordination_multi"):
+        for preset in ("paper", "laptop"):
+            assert kitchen(layout).presets[preset]["ppo"]["share_shaping"] is False
 
 
 @pytest.mark.parametrize(
@@ -317,6 +356,26 @@ def test_an_ego_of_many_kitchens_fits_the_layout():
     assert int(after.kitchen) == int(one.kitchen)
     tile = np.asarray(task.tile)[int(one.kitchen)]
     np.testing.assert_array_equal(np.asarray(now.view.obs)[0, :, :, -16], tile == 2)  # pots
+
+
+def test_kitchens_of_cec_are_like_those_it_is_measured_in():
+    """Of the same size, with stations in the wall and inside, and never the layout itself."""
+    for layout in ("coordination_ring", "counter_circuit", "forced_coordination_multi"):
+        grid, multi = LAYOUTS[layout], layout.endswith("_multi")
+        kitchens = kitchens_like(grid, multi, 200, seed=3)
+        assert len(set(kitchens)) == 200
+        assert grid not in kitchens
+        stations = {(row, column): 0 for row in range(len(grid)) for column in range(len(grid[0]))}
+        for each in kitchens:
+            validate(each, 2)
+            assert (len(each), len(each[0])) == (len(grid), len(grid[0]))
+            for row, column in stations:
+                stations[row, column] += each[row][column] in "PODST"
+        last = (len(grid) - 1, len(grid[0]) - 1)
+        corners = {(0, 0), (0, last[1]), (last[0], 0), last}
+        assert all((stations[cell] == 0) == (cell in corners) for cell in stations)
+        wall = sum(n for (r, c), n in stations.items() if r in (0, last[0]) or c in (0, last[1]))
+        assert wall > 0.6 * sum(stations.values())  # as in the layouts, most stand in the wall
 
 
 def zsc_eval_settings(**settings):
