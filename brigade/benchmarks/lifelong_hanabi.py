@@ -20,7 +20,7 @@ from brigade.errors import UserError
 from brigade.nets.plain import plain_settings
 from brigade.partners.cast import merged
 from brigade.partners.files import Policies, check_fits, load_policies
-from brigade.partners.pools import read_pool
+from brigade.partners.pools import Pool, held_out, read_pool
 
 READY_MADE = Path(str(files("brigade.partners.lifelong_hanabi")))
 INTRA, INTER, BOTH = " (intra)", " (inter)", " (both)"  # sets of held-out agents, behind names
@@ -60,6 +60,16 @@ LAPTOP: dict[str, Any] = {
     },
 }
 
+# Heads are shared by all partners, and the paper's penalty is a plain sum over all parameters
+# without decay. The coefficient was searched on the ready-made pool: the paper's 5e4 weighs another
+# estimate of the Fisher information, squared gradients of the loss instead of greedy values.
+_EWC: dict[str, Any] = {"coefficient": 100.0, "per_parameter": False, "heads": True}
+METHODS: dict[str, dict[str, Any]] = {
+    "ewc": {"method_settings": _EWC},
+    "online_ewc": {"method_settings": {**_EWC, "decay": 1.0}},
+    "mas": {"method_settings": {"decay": 1.0}},
+}
+
 
 @dataclass(frozen=True)
 class LifelongSettings:
@@ -74,8 +84,8 @@ class LifelongSettings:
     partners: tuple[str, ...] = ()
     """Policy files of the partners in training order; without any, the stream's."""
     intra: tuple[str, ...] = ()
-    """Policy files of held-out agents trained by the learner's method. Without any, the stream's,
-    unless learner and partners are both given; the same for inter."""
+    """Policy files of held-out agents trained by the learner's method. Without any, those of the
+    pool, unless learner and partners are both given; the same for inter."""
     inter: tuple[str, ...] = ()
     """Policy files of held-out agents trained by all methods."""
 
@@ -98,13 +108,36 @@ class LifelongSettings:
         def paths(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(str(pool.path(name)) for name in names)
 
+        learner = self.learner or str(pool.path(chosen.learner))
+        partners = self.partners or paths(chosen.partners)
+        intra, inter = chosen.intra, chosen.inter
+        if self.learner or self.partners:  # those of the stream may have been met, or fit no more
+            intra, inter = held_out_of(pool, learner, partners)
         return LifelongSettings(
             stream=self.stream,
-            learner=self.learner or str(pool.path(chosen.learner)),
-            partners=self.partners or paths(chosen.partners),
-            intra=self.intra or paths(chosen.intra),
-            inter=self.inter or paths(chosen.inter),
+            learner=learner,
+            partners=partners,
+            intra=self.intra or paths(intra),
+            inter=self.inter or paths(inter),
         )
+
+
+def held_out_of(
+    pool: Pool, learner: str, partners: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The agents of a pool that a learner has not met: of its method, and of all methods.
+
+    An agent was met if its file is the learner's or a partner's, or if the learner's file says so.
+    """
+    own = load_policies(learner)
+    files = {Path(file).read_bytes() for file in (learner, *partners)}
+    names = {str(each.get("name")) for each in own.origin.get("trained_with", ())}
+    met = {
+        number
+        for number, agent in enumerate(pool.agents)
+        if agent.name in names or pool.path(agent.name).read_bytes() in files
+    }
+    return held_out(pool.agents, met, str(own.members[0].get("method", "")))
 
 
 def game_of(policies: Policies, file: str) -> Hanabi:
@@ -186,6 +219,7 @@ def stream(settings: LifelongSettings | None = None) -> Benchmark:
         start_from=settings.learner,
         measures=MEASURES,
         presets={name: with_network(preset, learner) for name, preset in PRESETS.items()},
+        methods=METHODS,
         settings=settings,
         configure=stream,
     )

@@ -43,7 +43,15 @@ CONTINUAL_MEASURES = (
     "area_gained",
 )
 
-LossOn = Callable[[Params, Batch], tuple[Array, Metrics]]
+
+class LossOn(Protocol):
+    """The learner's loss on replayed samples."""
+
+    def __call__(
+        self, params: Params, replayed: Batch, *probability: Array
+    ) -> tuple[Array, Metrics]:
+        """`probability` [samples], relative to all alike, is given for samples of `keep` only."""
+        ...
 
 
 class Environment:
@@ -207,6 +215,9 @@ class Learner(Protocol):
     LearnerState`, called after all gradient steps on a rollout; `allocate(state, traj) ->
     LearnerState`, to reserve memory for rollouts such as `traj`, once before training;
     `for_few_shot() -> Learner`, the learner of clones that adapt before an evaluation;
+    `keep(state, number, key) -> (batch, weights)`, at most so many different samples of the task
+    from a replay buffer of its own, for a method to store, and how often each should be replayed;
+    its `rehearse` then takes the probability of every replayed sample as a fourth argument;
     `evaluates_greedily = True` if evaluations always take greedy actions.
     """
 
@@ -460,6 +471,8 @@ class Benchmark:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # The same for populations, by the name of their generator.
     generators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # The same for continual methods, by their names.
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # Settings of the environment, a frozen dataclass (`--env.*` on the command line), and the
     # function that builds the benchmark from other settings.
     settings: Any = None

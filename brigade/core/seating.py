@@ -49,6 +49,20 @@ class Pairing(struct.PyTreeNode):
     arrangements: Array  # [choices, own seats] int32: the learner's seats, equally likely
     evaluation: Seating  # leaves [partners, arrangements, seats]: the tables of an evaluation
 
+    def constant(self, tables: int) -> Seating | None:
+        """Every partner on every seat at equally many tables; None if the tables cannot be shared
+        out like that, or if a table should have several partners.
+
+        Such a seating never has to change, so no game is broken off.
+        """
+        seats = self.evaluation.own.shape[-1]
+        partners, choices = self.evaluation.own.shape[-3:-1]
+        several = seats - self.arrangements.shape[-1] > 1 and partners > 1
+        if several or tables % (partners * choices):
+            return None
+        row = jnp.arange(tables) % (partners * choices)
+        return jax.tree.map(lambda x: x.reshape(-1, seats)[row], self.evaluation)
+
     def sample(self, key: Array, tables: int, seats: int) -> Seating:
         """Sample seats and partners for every table, as evenly over the tables as possible."""
         partner_key, seat_key = jax.random.split(key)

@@ -137,11 +137,12 @@ class QLearner(SequenceLearner):
         rewards = jnp.abs(fresh.reward).sum(-1) + LEAST_PRIORITY
         given = rewards if cfg.priority == "reward" else None
         buffer = prioritised.add(replay.buffer, fresh, given)
-        exponent = 0.0 if cfg.priority == "uniform" else cfg.priority_exponent
         ready = (buffer.filled >= cfg.warm_up).astype(jnp.float32)
 
         def sampled(key: Key) -> Sampled:
-            slot, probability = prioritised.sample(buffer, cfg.batch_size, exponent, key)
+            slot, probability = prioritised.sample(
+                buffer, cfg.batch_size, self._priority_exponent, key
+            )
             weights = prioritised.importance_weights(
                 probability, buffer.filled, cfg.importance_exponent
             )
@@ -150,6 +151,10 @@ class QLearner(SequenceLearner):
         index = jax.vmap(sampled)(jax.random.split(key, cfg.gradient_steps))
         state = state.replace(updates=state.updates + 1, aux=replay.replace(buffer=buffer))
         return state, buffer.entries, index
+
+    @property
+    def _priority_exponent(self) -> float:
+        return 0.0 if self.config.priority == "uniform" else self.config.priority_exponent
 
     def _sequences(self, state: LearnerState, traj: Trajectory) -> Sequences:
         """Cut a rollout into sequences."""
@@ -176,10 +181,28 @@ class QLearner(SequenceLearner):
         priority = share * size.max(-1) + (1 - share) * size.sum(-1) / number
         return total, {"loss": total, "td_error": size.mean(), "priority": priority}
 
-    def rehearse(self, params: Any, state: LearnerState, batch: QBatch) -> tuple[Array, Metrics]:
+    def keep(self, state: LearnerState, number: int, key: Key) -> tuple[QBatch, Array]:
+        """Different sequences of the task, sampled later as they are now: by their priorities."""
+        buffer: prioritised.Buffer = state.aux.buffer
+        number = min(number, buffer.size)
+        in_use = jnp.arange(buffer.size) < buffer.filled
+        order = jnp.argsort(jnp.where(in_use, jax.random.uniform(key, (buffer.size,)), 2.0))
+        slots = order[jnp.arange(number) % jnp.maximum(buffer.filled, 1)]
+        return QBatch(take_rows(buffer.entries, slots), jnp.ones(number)), (
+            buffer.priority[slots] ** self._priority_exponent
+        )
+
+    def rehearse(
+        self, params: Any, state: LearnerState, batch: QBatch, probability: Array | None = None
+    ) -> tuple[Array, Metrics]:
         """The same loss on sequences of earlier tasks."""
         error, predicted = self._errors(params, state.aux.target, batch.sequences)
-        return (optax.huber_loss(error).sum(-1) + predicted).mean(), {}
+        each = optax.huber_loss(error).sum(-1) + predicted
+        if probability is not None:
+            each *= prioritised.importance_weights(
+                probability, jnp.int32(1), self.config.importance_exponent
+            )
+        return each.mean(), {}
 
     def _errors(
         self, params: Any, target: Any, sequences: Sequences, dropout: Key | None = None

@@ -33,9 +33,10 @@ class AGEM(Rehearsal):
     separate_critic: bool = False
     """Project the gradients of actor and critic separately, instead of as one vector."""
 
-    def start(self, learner: Learner, params: Any, batch: Any) -> AGEMState:
+    def start(self, learner: Learner, params: Any, batch: Any) -> ReplayBuffer:
         critic = learner.groups(params).critic if self.separate_critic else ()
-        return self.init(params, batch).replace(critic=critic)
+        mem = super().start(learner, params, batch)
+        return mem.replace(critic=critic)
 
     def init(self, params: Any, batch: Any) -> AGEMState:
         buffer = super().init(params, batch)

@@ -3,6 +3,9 @@
 During task number k, each of the k tasks has size // k slots: finished tasks first, in order, then
 the latest samples of the current task, as a ring buffer. When a task ends, all tasks give up slots
 for the next one.
+
+A learner with a replay buffer of its own (`keep`) provides the samples of a task at its end
+instead, with the weights by which each is sampled from then on.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ class ReplayBuffer(struct.PyTreeNode):
     samples: Any  # leaves [size, ...]
     done: Array  # int32: finished tasks
     written: Array  # int32: samples of the current task added so far, overwritten ones included
+    # [size] f32: how often a sample is replayed, relative to the others of its task. None: all
+    # alike, and the samples are those of `observe`.
+    weight: Array | None = None
 
     @property
     def size(self) -> int:
@@ -53,8 +59,13 @@ class Rehearsal(ContinualMethod):
     def init(self, params: Any, batch: Any) -> ReplayBuffer:
         return empty(batch, max(2, self.memory_size // timesteps(batch)))
 
+    def start(self, learner: Learner, params: Any, batch: Any) -> ReplayBuffer:
+        mem = self.init(params, batch)
+        keeps = getattr(learner, "keep", None) is not None
+        return mem.replace(weight=jnp.zeros(mem.size)) if keeps else mem
+
     def observe(self, mem: ReplayBuffer, batch: Any, key: Key) -> ReplayBuffer:
-        return add(mem, batch)
+        return add(mem, batch) if mem.weight is None else mem
 
     def end_phase(
         self,
@@ -65,12 +76,18 @@ class Rehearsal(ContinualMethod):
         batch: Any,
         key: Key,
     ) -> tuple[ReplayBuffer, LearnerState]:
+        if mem.weight is not None:
+            keep_key, key = jax.random.split(key)
+            samples, weight = learner.keep(state, mem.size, keep_key)  # type: ignore[attr-defined]
+            mem = keep(mem, samples, weight)
         return finish_task(mem, key), state
 
     def replay_gradient(self, mem: ReplayBuffer, params: Any, loss_on: LossOn, key: Key) -> Any:
         """The gradient of the loss on samples of the buffer."""
-        batch = sample(mem, -(-self.sample_size // timesteps(mem.samples)), key)
-        return jax.grad(lambda p: loss_on(p, batch)[0])(params)
+        slots, probability = choose(mem, -(-self.sample_size // timesteps(mem.samples)), key)
+        batch = gather(mem.samples, slots)
+        weighted = () if probability is None else (probability,)
+        return jax.grad(lambda p: loss_on(p, batch, *weighted)[0])(params)
 
 
 def timesteps(samples: Any) -> int:
@@ -96,6 +113,19 @@ def add(mem: ReplayBuffer, batch: Any) -> ReplayBuffer:
     return mem.replace(samples=samples, written=mem.written + jnp.minimum(number, mem.share))
 
 
+def keep(mem: ReplayBuffer, samples: Any, weight: Array) -> ReplayBuffer:
+    """Store the samples of the current task all at once, as many as it has slots."""
+    order = jnp.arange(len(weight))
+    slots = jnp.where(order < mem.share, mem.done * mem.share + order, mem.size)
+    stored, weights = jax.tree.map(
+        lambda old, new: old.at[slots].set(new, mode="drop"),
+        (mem.samples, mem.weight),
+        (samples, weight),
+    )
+    written = jnp.minimum(len(weight), mem.share).astype(jnp.int32)
+    return mem.replace(samples=stored, weight=weights, written=written)
+
+
 def finish_task(mem: ReplayBuffer, key: Key) -> ReplayBuffer:
     """Finish the current task and make room for the next one.
 
@@ -110,16 +140,25 @@ def finish_task(mem: ReplayBuffer, key: Key) -> ReplayBuffer:
     task, place = slots // after.share, slots % after.share
     place = jnp.where(task == mem.done, shuffled[place % filled], place)
     source = task * before + place
-    return after.replace(samples=gather(mem.samples, source))
+    weight = None if mem.weight is None else gather(mem.weight, source)
+    return after.replace(samples=gather(mem.samples, source), weight=weight)
 
 
-def sample(mem: ReplayBuffer, number: int, key: Key) -> Any:
-    """Sample `number` entries of finished tasks, equally many of each up to one."""
+def choose(mem: ReplayBuffer, number: int, key: Key) -> tuple[Array, Array | None]:
+    """Slots of finished tasks, equally many of each up to one, and with which probability each was
+    sampled from its task, times the samples of a task; None if all alike."""
     task_key, place_key = jax.random.split(key)
     tasks = jnp.maximum(mem.done, 1)
     task = (jnp.arange(number) + jax.random.randint(task_key, (), 0, tasks)) % tasks
-    place = jax.random.randint(place_key, (number,), 0, mem.share)
-    return gather(mem.samples, task * mem.share + place)
+    if mem.weight is None:
+        place = jax.random.randint(place_key, (number,), 0, mem.share)
+        return task * mem.share + place, None
+    upto = jnp.concatenate([jnp.zeros(1), jnp.cumsum(mem.weight)])
+    first, last = upto[task * mem.share], upto[(task + 1) * mem.share]
+    quantile = first + jax.random.uniform(place_key, (number,)) * (last - first)
+    found = jnp.searchsorted(upto, quantile, side="right") - 1
+    slots = jnp.clip(found, task * mem.share, (task + 1) * mem.share - 1)
+    return slots, mem.weight[slots] * mem.share / jnp.maximum(last - first, 1e-12)
 
 
 def gather(samples: Any, index: Array) -> Any:

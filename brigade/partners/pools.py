@@ -169,18 +169,22 @@ def choose_streams(
 
     The learner is the IQL agent with the least cross-play. Partners are trained without auxiliary
     loss and greedy moves. In the easy stream they are those who play best with the learner; in all
-    others each plays badly with the learner and with those chosen before.
+    others each plays badly with the learner and with those chosen before. Agents of the learner's
+    method are left for intra-play, if the pool is large enough.
     """
     check_size(agents, lengths)
     names = [agent.name for agent in agents]
     both = (returns + returns.T) / 2
-    others = both.sum(1) - np.diag(both)
+    cross_play = both.sum(1) - np.diag(both)
     learners = [n for n, agent in enumerate(agents) if agent.method == LEARNER]
-    learner = min(learners, key=lambda n: (others[n], names[n]))
+    learner = min(learners, key=lambda n: (cross_play[n], names[n]))
     candidates = [n for n, a in enumerate(agents) if a.method in WITHOUT_EXTRAS and n != learner]
     streams = {}
     for name, length in lengths.items():
-        chosen = chosen_partners(both, learner, candidates, length, easy=name == "easy")
+        own = [n for n in candidates if agents[n].method == LEARNER]
+        others = len(candidates) - len(own)
+        most = max(len(own) - PER_METHOD, length - others)  # the rest is left for intra-play
+        chosen = chosen_partners(both, learner, candidates, length, own, most, name == "easy")
         streams[name] = Stream(
             names[learner],
             tuple(names[n] for n in chosen),
@@ -190,16 +194,27 @@ def choose_streams(
 
 
 def chosen_partners(
-    both: np.ndarray, learner: int, candidates: Sequence[int], number: int, easy: bool
+    both: np.ndarray,
+    learner: int,
+    candidates: Sequence[int],
+    number: int,
+    limited: Sequence[int] = (),
+    most: int = 0,
+    easy: bool = False,
 ) -> list[int]:
-    """Partners in the order they are chosen; `both` is the mean of both seat orders."""
-    if easy:
-        return sorted(candidates, key=lambda n: (-both[learner, n], n))[:number]
+    """Partners in the order they are chosen; `both` is the mean of both seat orders.
+
+    There are at most `most` of the `limited` among them.
+    """
     chosen: list[int] = []
     while len(chosen) < number:
-        met = [learner, *chosen]
-        left = [n for n in candidates if n not in chosen]
-        chosen.append(min(left, key=lambda n: (both[n, met].mean(), n)))
+        full = sum(n in limited for n in chosen) >= most
+        left = [n for n in candidates if n not in chosen and not (full and n in limited)]
+        if easy:
+            chosen.append(min(left, key=lambda n: (-both[learner, n], n)))
+        else:
+            met = [learner, *chosen]
+            chosen.append(min(left, key=lambda n: (both[n, met].mean(), n)))
     return chosen
 
 

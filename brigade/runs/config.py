@@ -397,7 +397,7 @@ def _choices(tree: Mapping[str, Any], words: Sequence[str], benchmark: Benchmark
 def _defaults(
     benchmark: Benchmark, chosen: Mapping[str, str], generator: Any = None
 ) -> dict[str, Any]:
-    """The defaults of the benchmark, overridden by the preset's, then by the generator's."""
+    """The defaults of the benchmark, overridden by the preset's, the method's, the generator's."""
     paper = {
         "learner": benchmark.learner,
         "seeds": benchmark.num_seeds,
@@ -412,7 +412,7 @@ def _defaults(
         **({"start_from": benchmark.start_from} if benchmark.start_from else {}),
     }
     preset = for_learner(chosen["learner"], benchmark.presets.get(chosen["preset"], {}))
-    tree = merged(paper, preset)
+    tree = merged(merged(paper, preset), benchmark.methods.get(chosen["method"], {}))
     if generator is not None:
         tree = merged(tree, population_defaults(tree, generator))
     return merged(tree, benchmark.generators.get(chosen["generator"], {}))

@@ -313,7 +313,7 @@ def partners_of(learner: Learner, state: LearnerState, cast: Any) -> Any:
 def seating_for(
     trainer: Trainer, state: LearnerState, pairing: Pairing | None, key: Key
 ) -> Seating | None:
-    """A seating sampled by the task's weights, or chosen by the learner if it has `seat`."""
+    """A seating with all partners alike, or chosen by the learner if it has `seat`."""
     if pairing is None:
         return None
     tables, seats = trainer.source.tables, pairing.evaluation.own.shape[-1]
@@ -321,7 +321,8 @@ def seating_for(
     seat_key = jax.random.fold_in(key, SEATS)
     if seat is not None:
         return seat(state, pairing, tables, seats, seat_key)
-    return pairing.sample(seat_key, tables, seats)
+    constant = pairing.constant(tables)
+    return pairing.sample(seat_key, tables, seats) if constant is None else constant
 
 
 @partial(jax.jit, static_argnums=0)

@@ -80,8 +80,8 @@ def gradient_step(
             raise UserError(f"{name}.loss must return a scalar, not shape {jnp.shape(loss)}")
         return loss, metrics
 
-    def rehearse(params: Any, replayed: Any) -> tuple[Array, Metrics]:
-        return learner.rehearse(params, state, replayed)
+    def rehearse(params: Any, replayed: Any, *probability: Array) -> tuple[Array, Metrics]:
+        return learner.rehearse(params, state, replayed, *probability)
 
     grads, metrics = jax.grad(objective, has_aux=True)(state.params)
     grads = method.edit_grads(mem, grads, state.params, rehearse, grad_key)

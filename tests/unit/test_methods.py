@@ -510,9 +510,42 @@ def test_the_buffer_keeps_the_types_of_its_samples():
 def test_replay_samples_every_finished_task_equally():
     mem = after_tasks(60, [20, 20, 20])
     mem = replay.add(mem, labelled(4, 5))  # the current task is not replayed
-    batch = jax.jit(replay.sample, static_argnums=1)(mem, 300, KEY)
+    slots, probability = jax.jit(replay.choose, static_argnums=1)(mem, 300, KEY)
+    assert probability is None
+    batch = replay.gather(mem.samples, slots)
     assert np.bincount(np.asarray(batch["obs"])[:, 0, 0]).tolist() == [0, 100, 100, 100]
     assert len(set(batch["place"].tolist())) > 20
+
+
+class Keeper:
+    """A learner with a replay buffer of its own: samples 0 to 9, of which a sample n weighs n."""
+
+    def __init__(self, label):
+        self.label = label
+
+    def keep(self, state, number, key):
+        number = min(number, 10)
+        return labelled(self.label, number), jnp.arange(number, dtype=jnp.float32)
+
+
+def test_samples_of_a_learner_that_keeps_them_are_replayed_by_their_weights():
+    method = ER(memory_size=30, sample_size=4)
+    mem = method.start(Keeper(0), None, labelled(0, 3))
+    unchanged = method.observe(mem, labelled(9, 3), KEY)  # it is asked at the end of the task
+    assert not unchanged.samples["place"].any()
+    for label in (1, 2):
+        mem, _ = method.end_phase(mem, "train", None, Keeper(label), None, jax.random.key(label))
+    labels, places = remembered(mem)
+    assert labels.tolist() == [[1] * 10, [2] * 10]
+    assert [sorted(row) for row in places.tolist()] == [list(range(10))] * 2
+    slots, probability = jax.jit(replay.choose, static_argnums=1)(mem, 9000, KEY)
+    batch = replay.gather(mem.samples, slots)
+    label, place = np.asarray(batch["obs"])[:, 0, 0], np.asarray(batch["place"])
+    assert np.bincount(label).tolist() == [0, 4500, 4500]
+    for each in (1, 2):
+        share = np.bincount(place[label == each], minlength=10) / 4500
+        np.testing.assert_allclose(share, np.arange(10) / 45, atol=0.015)
+    np.testing.assert_allclose(probability, place / 45 * 10, rtol=1e-5)
 
 
 # A-GEM and ER

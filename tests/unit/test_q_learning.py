@@ -215,6 +215,43 @@ def test_the_loss_weighs_sequences_and_measures_their_surprise():
     np.testing.assert_allclose(metrics["priority"], wanted, rtol=1e-5)
 
 
+def test_methods_keep_different_sequences_of_the_buffer_with_their_priorities():
+    learner = build()
+    state, traj = rollout(learner)
+    state, _, _ = jax.jit(learner.prepare)(state, traj, KEY)
+    buffer = state.aux.buffer
+    filled = int(buffer.filled)
+    priority = jnp.where(buffer.priority > 0, 1.0 + jnp.arange(buffer.size), 0.0)
+    state = state.replace(aux=state.aux.replace(buffer=buffer.replace(priority=priority)))
+    kept, weight = jax.jit(learner.keep, static_argnums=1)(state, filled - 2, KEY)
+    places = np.round(np.asarray(weight) ** (1 / learner.config.priority_exponent) - 1).astype(int)
+    assert len(set(places.tolist())) == filled - 2 == len(kept.importance)
+    assert places.max() < filled
+    assert sorted(places.tolist()) != places.tolist()  # any of them, not the first
+    np.testing.assert_array_equal(kept.sequences.reward, np.asarray(buffer.entries.reward)[places])
+    assert (kept.importance == 1.0).all()
+    even = build(priority="uniform")
+    assert (even.keep(state, 3, KEY)[1] == 1.0).all()
+    many, _ = learner.keep(state, 1000, KEY)  # no more than the buffer has places
+    assert len(many.importance) == buffer.size
+
+
+def test_replayed_sequences_are_weighted_against_their_probabilities():
+    learner = build()
+    state, traj = rollout(learner)
+    state, data, index = jax.jit(learner.prepare)(state, traj, KEY)
+    batch = learner.take(data, jax.tree.map(lambda x: x[0], index))
+    errors, _ = jax.jit(learner._errors)(state.params, state.aux.target, batch.sequences)
+    error = np.abs(errors)
+    huber = np.where(error <= 1, 0.5 * error**2, error - 0.5).sum(1)
+    rehearse = jax.jit(learner.rehearse)
+    np.testing.assert_allclose(rehearse(state.params, state, batch)[0], huber.mean(), rtol=1e-5)
+    probability = np.array([0.5, 1.0, 2.0, 4.0])
+    weights = (probability / 0.5) ** -learner.config.importance_exponent
+    loss, _ = rehearse(state.params, state, batch, jnp.asarray(probability))
+    np.testing.assert_allclose(loss, (weights * huber).mean(), rtol=1e-5)
+
+
 def test_priorities_follow_and_the_target_network_is_renewed():
     learner = build(target_every=2)
     state, traj = rollout(learner)
