@@ -130,14 +130,17 @@ def held_out_of(
     An agent was met if its file is the learner's or a partner's, or if the learner's file says so.
     """
     own = load_policies(learner)
-    files = {Path(file).read_bytes() for file in (learner, *partners)}
+    method = str(own.members[0].get("method", ""))
     names = {str(each.get("name")) for each in own.origin.get("trained_with", ())}
-    met = {
-        number
-        for number, agent in enumerate(pool.agents)
-        if agent.name in names or pool.path(agent.name).read_bytes() in files
-    }
-    return held_out(pool.agents, met, str(own.members[0].get("method", "")))
+    files, met = {Path(file).read_bytes() for file in partners}, set[int]()
+    for number, agent in enumerate(pool.agents):
+        content = pool.path(agent.name).read_bytes()
+        if content == Path(learner).read_bytes():
+            method = agent.method
+            met.add(number)
+        elif agent.name in names or content in files:
+            met.add(number)
+    return held_out(pool.agents, met, method)
 
 
 def game_of(policies: Policies, file: str) -> Hanabi:

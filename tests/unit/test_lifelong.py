@@ -115,11 +115,16 @@ def test_streams_are_chosen_by_cross_play():
     both = np.triu(both) + np.triu(both, 1).T
     found = choose_streams(agents, both, {"easy": 2, "hard": 2})
     assert found["easy"].learner == found["hard"].learner == "iql-1-1"
-    assert found["easy"].partners == ("iql_op-1-1", "iql-1-2")
-    # First 2 (1.0 with the learner); then 1 with (3 + 5) / 2 before 3 with (2 + 9) / 2.
-    assert found["hard"].partners == ("vdn-1-1", "iql-1-2")
-    assert found["hard"].intra == ()
-    assert found["hard"].inter == ("vdn-1-2", "iql_op-1-1", "sad-1-1", "iql_aux-1-1")
+    # The learner's only sibling is left for intra-play.
+    assert found["easy"].partners == ("iql_op-1-1", "vdn-1-2")
+    # First 2 (1.0 with the learner); then 4 with (4 + 5) / 2 before 3 with (2 + 9) / 2.
+    assert found["hard"].partners == ("vdn-1-1", "iql_op-1-1")
+    assert found["hard"].intra == ("iql-1-2",)
+    assert found["hard"].inter == ("iql-1-2", "vdn-1-2", "sad-1-1", "iql_aux-1-1")
+    # In a pool this small, a long stream needs it.
+    every = choose_streams(agents, both, {"easy": 4, "10": 4})
+    assert every["easy"].partners == ("iql_op-1-1", "iql-1-2", "vdn-1-2", "vdn-1-1")
+    assert every["10"].intra == ()
     with pytest.raises(
         ValueError, match=r"has 4 agents of .* to choose partners from; the stream 10"
     ):
@@ -221,13 +226,55 @@ def test_a_partner_of_another_variant_is_refused(pool, tmp_path):
 
 def test_agents_that_are_not_named_are_those_of_the_stream(pool, tmp_path):
     whole = LifelongSettings(stream="hard", pool=str(pool)).with_files()
+    again = LifelongSettings(stream="hard", pool=str(pool), learner=whole.learner).with_files()
+    assert again == whole
     mine = str(tmp_path / "mine.safetensors")
-    part = LifelongSettings(stream="hard", pool=str(pool), learner=mine).with_files()
-    assert part == replace(whole, learner=mine)
     both = LifelongSettings(pool=str(pool), learner=mine, partners=(mine,)).with_files()
     assert both.held_out == ()
     with pytest.raises(UserError, match="there is no policy file"):
-        stream(part)
+        LifelongSettings(stream="hard", pool=str(pool), learner=mine).with_files()
+
+
+def test_held_out_agents_are_those_of_the_learner_that_is_given(pool, tmp_path):
+    """Of its own method, and not the learner, its partners or whom its file says it has met."""
+    made = read_pool(pool)
+    chosen = made.stream("hard")
+
+    def held_out_with(learner):
+        found = LifelongSettings(stream="hard", pool=str(pool), learner=str(learner)).with_files()
+        return [[Path(file).stem for file in files] for files in (found.intra, found.inter)]
+
+    free = [each.name for each in made.agents if each.name not in chosen.partners]
+    other = next(name for name in free if name.startswith("vdn-"))
+    intra, inter = held_out_with(made.path(other))
+    assert intra == [name for name in free if name.startswith("vdn-") and name != other]
+    assert other not in inter
+    assert chosen.learner in inter or sum(name.startswith("iql-") for name in inter) == 2
+    # A copy under another name is still the same agent; whoever was met before is left out, too.
+    mine = tmp_path / "mine.safetensors"
+    mine.write_bytes(made.path(other).read_bytes())
+    assert held_out_with(mine) == [intra, inter]
+    policies = load_policies(mine)
+    origin = {**policies.origin, "trained_with": [{"name": inter[0], "run": "r", "seed": 0}]}
+    mine.write_bytes(replace(policies, origin=origin).as_bytes())
+    assert inter[0] not in held_out_with(mine)[1]
+    # The learner's method may not be in the pool.
+    members = [{**policies.members[0], "method": "mine"}]
+    mine.write_bytes(replace(policies, members=members).as_bytes())
+    assert held_out_with(mine)[0] == []
+
+
+def test_the_benchmark_sets_the_paper_s_regularisation():
+    """No decay of importance, heads included; MEAL's defaults are others."""
+    for name, decay in (("online_ewc", 1.0), ("mas", 1.0), ("ewc", None)):
+        settings = from_dict({"benchmark": "lifelong_hanabi/hard", "method": name}, ())
+        assert getattr(settings.method, "decay", None) == decay
+    online = from_dict({"benchmark": "lifelong_hanabi/hard", "method": "online_ewc"}, ())
+    assert (online.method.heads, online.method.per_parameter) == (True, False)
+    own = ("--method-settings.decay", "0.5")
+    changed = from_dict({"benchmark": "lifelong_hanabi/hard", "method": "online_ewc"}, own)
+    assert changed.method.decay == 0.5
+    assert from_dict({"benchmark": "meal/level-1", "method": "online_ewc"}, ()).method.decay == 0.9
 
 
 SETTINGS = {
@@ -579,7 +626,8 @@ def test_a_pool_is_trained_played_and_not_made_again(tmp_path, capsys, monkeypat
     assert "A pool of 4 agents" in shown
     assert {"table.md", "crossplay.png", "crossplay.html"} <= {p.name for p in out.iterdir()}
     agents = {name: load_policies(made.path(name)) for name in names}
-    played = play_pool(agents, ENV, 2, 0)
+    assert agents["iql-1-1"].game["variant"]["encoding"] == "beliefs"
+    played = play_pool(agents, replace(ENV, encoding="beliefs"), 2, 0)
     np.testing.assert_allclose(made.returns, played.returns.mean(-1), atol=1e-3)
     parameters = [jax.tree.leaves(agents[name].params)[0] for name in names]
     assert len({np.asarray(each).tobytes() for each in parameters}) == 4
