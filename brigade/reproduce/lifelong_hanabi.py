@@ -42,6 +42,7 @@ MEASURES = (
 CURVES = ("current_score", *MEASURES[:2], "future_score", *MEASURES[2:], "generalisation")
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD"}
 
+SGD_COEFFICIENT = 30.0  # EWC's, with SGD: at Adam's 100 the penalty's steps overshoot
 SEQUENCE = 80  # timesteps, in the paper
 PAPER_MEMORY = 32768 * SEQUENCE  # timesteps of a task's episodic memory
 SMALL_STEPS, SMALL_TASK = 7.2e6, 2e5  # over all runs of a small table, and at most per task
@@ -68,6 +69,8 @@ def life(stream: str, method: str, optimizer: str, tasks: int = 5) -> dict[str, 
             "memory_size": PAPER_MEMORY * tasks,
             "sample_size": 32 * SEQUENCE,
         }
+    if method in ("ewc", "online_ewc") and optimizer == "sgd":
+        settings["method_settings"] = {"coefficient": SGD_COEFFICIENT}
     if method == "mtl":
         q |= {"buffer_size": 32768 * tasks}
     return settings | {"q": q}

@@ -287,7 +287,7 @@ def met_by_seed(words: Sequence[str], known: Sequence[str], seeds: int) -> list[
     met = [tuple(name.strip() for name in word.split(",")) for word in words]
     if len(met) != seeds:
         raise ValueError(
-            f"partners_of_seed has {len(met)} texts and there are {seeds} seeds; give one per seed"
+            f"partners_of_seed has {len(met)} texts and seeds is {seeds}; give one text per seed"
         )
     for names in met:
         for name in names:

@@ -56,11 +56,11 @@ class RunConfig:
     Names (`brigade list partners`), policy files (`brigade export`),
     one member of a file as FILE:NAME, or path/to/file.py:Name."""
     partners_of_seed: tuple[str, ...] = ()
-    """Which of the partners each seed meets, if not all: one text per seed, their names separated
-    by commas."""
+    """Which of the partners each seed meets, if not all of them:
+    one text per seed, names separated by commas."""
     seats: tuple[str, ...] = ("random",)
     """The learner's seats when it has partners: numbers from 0, or random.
-    A random seat is resampled before each rollout, or every few rollouts if episodes are longer."""
+    Random seats are shared out evenly over the environments, or resampled before rollouts."""
     greedy_partners: bool = False
     """Partners take greedy actions instead of sampling."""
     partner_sampling: Literal["uniform", "ranked"] = "uniform"

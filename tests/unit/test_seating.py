@@ -24,7 +24,7 @@ from brigade.runs.config import from_dict
 from brigade.testing import check_own_moves
 from brigade.train import DeviceSource, Evaluator, Players
 from brigade.train.players import by_member, by_table, places_of
-from brigade.train.trainer import _step, stack_sequences
+from brigade.train.trainer import _step, acting_with, pick, stack_sequences
 
 KEY = jax.random.key(0)
 
@@ -130,6 +130,75 @@ def test_seats_are_sampled_for_every_table():
     assert Counter(partners.tolist()) == {0: 12, 2: 12}
     assert people.evaluation.own.shape == (1, 2, 3, 3)  # tasks, partners, arrangements, seats
     assert np.asarray(people.evaluation.member)[0, 1, 0].tolist() == [0, 2, 2]
+
+
+def one_task(names, seats, agents=2):
+    people = pairings(cast_for("".join(names)), [tuple(names)], arrangements(seats, agents), agents)
+    return jax.tree.map(lambda x: x[0], people)
+
+
+def test_tables_that_can_be_shared_out_evenly_keep_their_seating():
+    constant = one_task("ab", ["random"]).constant(8)
+    rows = zip(constant.member.tolist(), constant.own.tolist(), strict=True)
+    who = Counter(
+        (tuple(own), next(m for m, o in zip(member, own, strict=True) if not o))
+        for member, own in rows
+    )
+    both = [(True, False), (False, True)]
+    assert who == {(own, partner): 2 for own in both for partner in (0, 1)}
+    assert one_task("ab", ["random"]).constant(6) is None  # four kinds of tables
+    assert one_task("abc", ["0"]).constant(6).member[:, 1].tolist() == [0, 1, 2, 0, 1, 2]
+    # Two partners on two other seats can differ, one partner cannot.
+    assert one_task("ab", ["0"], agents=3).constant(4) is None
+    assert one_task("a", ["0"], agents=3).constant(4).own.tolist() == [[True, False, False]] * 4
+
+
+def test_no_game_is_broken_off_where_the_seating_never_changes():
+    """Games of Hanabi end at any time; rollouts are shorter than they may be."""
+    settings = {
+        "benchmark": "hanabi/standard",
+        "preset": "laptop",
+        "partners": ["random"],
+        "num_envs": 8,
+        "num_steps": 12,
+        "env": {"colors": 2, "ranks": 3, "hand_size": 2, "hint_tokens": 3, "life_tokens": 2},
+        "ppo": {"minibatches": 1},
+        "network": {"hidden": [4]},
+    }
+    parts = assemble(from_dict(settings))
+    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
+    trainer, task = parts.trainer, parts.sequences[0][0]
+    now = pick(pick(rounds, 0), 0)
+    learner = trainer.learner.init(KEY)
+
+    @jax.jit
+    def play(source, key):
+        acting = acting_with(trainer, learner, cast, now.pairing, key)
+        return trainer.source.next(source, acting, task, key)
+
+    source, first, ended = trainer.source.start(KEY, task), [], []
+    for number in range(8):
+        source, traj = play(source, jax.random.key(number))
+        first.append(traj.view.first[..., 0])
+        ended.append(traj.terminated)
+    first, ended = np.concatenate(first), np.concatenate(ended)
+    assert ended.sum() > 20
+    # Every game but the first begins because one has ended in the timestep before.
+    np.testing.assert_array_equal(first[1:], ended[:-1])
+    assert np.asarray(source.seating.own).sum(0).tolist() == [4, 4]
+
+
+def test_every_seed_meets_the_partners_that_are_named_for_it():
+    settings = {"partners": ["random", "static", "human"], "seeds": 2}
+    chosen = {"partners_of_seed": ["random,human", "human,static"]}
+    parts = assemble(from_dict(SMALL | settings | chosen))
+    weights = [pairing.weights[0].tolist() for pairing in parts.table.pairings]
+    cast = list(cast_of(settings["partners"], parts.trainer.source.env).names)
+    met = [{cast[n] for n, weight in enumerate(row) if weight} for row in weights]
+    assert met == [{"random", "human"}, {"human", "static"}]
+    assert parts.table.partner_names == ("partner 1 of the seed", "partner 2 of the seed")
+    everybody = assemble(from_dict(SMALL | settings))
+    assert set(everybody.table.partner_names) == set(cast)
 
 
 def test_every_seat_is_sampled_even_with_one_table():
@@ -390,6 +459,24 @@ def test_tables_are_as_many_as_may_differ():
         ),
         ({"benchmark": "meal/partners", "partners": ["human"]}, "has its own partners"),
         ({"partners": ["x.npz"]}, "unknown partner 'x.npz'"),
+        ({"partners_of_seed": ["human"]}, "chooses among partners; add --partners"),
+        (
+            {"partners": ["human"], "partners_of_seed": ["human", "human"]},
+            "has 2 texts and seeds is 1; give one text per seed",
+        ),
+        ({"partners": ["human"], "partners_of_seed": ["hman"]}, "did you mean 'human'"),
+        (
+            {"partners": ["human", "static"], "partners_of_seed": ["human,human"]},
+            "names a partner twice in human,human",
+        ),
+        (
+            {
+                "partners": ["human", "static"],
+                "seeds": 2,
+                "partners_of_seed": ["human", "human,static"],
+            },
+            "has 1 and 2 names; every seed must meet equally many",
+        ),
     ],
 )
 def test_partners_and_seats_that_do_not_fit_are_refused(settings, message):
