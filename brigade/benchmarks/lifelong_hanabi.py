@@ -130,8 +130,11 @@ def held_out_of(
     An agent was met if its file is the learner's or a partner's, or if the learner's file says so.
     """
     own = load_policies(learner)
-    method = str(own.members[0].get("method", ""))
     names = {str(each.get("name")) for each in own.origin.get("trained_with", ())}
+    method = str(own.members[0].get("method") or own.origin.get("learner") or "")
+    for agent in pool.agents:
+        if agent.name == own.origin.get("started_as"):  # a life changes no agent's method
+            method = agent.method
     files, met = {Path(file).read_bytes() for file in partners}, set[int]()
     for number, agent in enumerate(pool.agents):
         content = pool.path(agent.name).read_bytes()

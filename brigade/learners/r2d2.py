@@ -182,15 +182,18 @@ class QLearner(SequenceLearner):
         return total, {"loss": total, "td_error": size.mean(), "priority": priority}
 
     def keep(self, state: LearnerState, number: int, key: Key) -> tuple[QBatch, Array]:
-        """Different sequences of the task, sampled later as they are now: by their priorities."""
+        """Different sequences of the task, sampled later as they are now: by their priorities.
+
+        If there are fewer, they are repeated without weight.
+        """
         buffer: prioritised.Buffer = state.aux.buffer
         number = min(number, buffer.size)
         in_use = jnp.arange(buffer.size) < buffer.filled
         order = jnp.argsort(jnp.where(in_use, jax.random.uniform(key, (buffer.size,)), 2.0))
         slots = order[jnp.arange(number) % jnp.maximum(buffer.filled, 1)]
-        return QBatch(take_rows(buffer.entries, slots), jnp.ones(number)), (
-            buffer.priority[slots] ** self._priority_exponent
-        )
+        weight = buffer.priority[slots] ** self._priority_exponent
+        different = jnp.arange(number) < buffer.filled
+        return QBatch(take_rows(buffer.entries, slots), jnp.ones(number)), weight * different
 
     def rehearse(
         self, params: Any, state: LearnerState, batch: QBatch, probability: Array | None = None

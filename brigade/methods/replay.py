@@ -114,7 +114,10 @@ def add(mem: ReplayBuffer, batch: Any) -> ReplayBuffer:
 
 
 def keep(mem: ReplayBuffer, samples: Any, weight: Array) -> ReplayBuffer:
-    """Store the samples of the current task all at once, as many as it has slots."""
+    """Store the samples of the current task all at once, as many as it has slots.
+
+    Samples without weight repeat others, and do not count.
+    """
     order = jnp.arange(len(weight))
     slots = jnp.where(order < mem.share, mem.done * mem.share + order, mem.size)
     stored, weights = jax.tree.map(
@@ -122,7 +125,7 @@ def keep(mem: ReplayBuffer, samples: Any, weight: Array) -> ReplayBuffer:
         (mem.samples, mem.weight),
         (samples, weight),
     )
-    written = jnp.minimum(len(weight), mem.share).astype(jnp.int32)
+    written = jnp.minimum((weight > 0).sum(), mem.share).astype(jnp.int32)
     return mem.replace(samples=stored, weight=weights, written=written)
 
 

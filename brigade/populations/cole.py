@@ -22,7 +22,9 @@ from brigade.nets import ActorCriticPolicy
 from brigade.populations.coplay import latest_returns
 from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
 
-OWN_RATE = 0.5  # how fast the ego's returns follow the latest rollout, as in ZSC-Eval
+# How fast the ego's returns follow the latest ones, as in ZSC-Eval: in every rollout, also where a
+# member was not met in it.
+OWN_RATE = 0.5
 
 
 class Archive(struct.PyTreeNode):
@@ -34,6 +36,7 @@ class Archive(struct.PyTreeNode):
     # joined, and is completed by those who join later; members never play each other.
     utility: Array
     own: Array  # [archive] f32: the ego's running return with each
+    latest: Array  # [archive] f32: its return in the last rollout in which they met, or NaN
     self_play: Array  # f32: the ego's return with itself in the latest rollout
     rollouts: Array  # int32: in this generation
     tries: Array  # int32: generations that ended without a newcomer since the last one
@@ -55,9 +58,9 @@ class COLE(EgoGenerator):
     """Rollouts of a generation; in ZSC-Eval it has 1e6 steps, 20 rollouts of 125 episodes."""
     self_play: float = 0.25
     """Share of the tables at which the ego plays with itself."""
-    exponent: float = 1.5
-    """A member is sampled by this power of its rank, the one with the lowest utility most often:
-    1.5, 1 and 0.5 for archives of 25, 50 and 75 in ZSC-Eval's scripts."""
+    exponent: float | None = None
+    """A member is sampled by this power of its rank, the one with the lowest utility most often.
+    By default 1.5, 1 and 0.5 with an archive of 25, 50 and 75, as in ZSC-Eval's scripts."""
     accepted_rank: float = 0.9
     """A snapshot joins if so large a share of the archive has no higher utility."""
     accepted_rank_when_full: float = 0.8
@@ -77,12 +80,20 @@ class COLE(EgoGenerator):
         within("self_play", self.self_play, 0.0, 1.0)
         within("accepted_rank", self.accepted_rank, 0.0, 1.0)
         within("accepted_rank_when_full", self.accepted_rank_when_full, 0.0, 1.0)
-        positive("exponent", self.exponent)
+        if self.exponent is not None:
+            positive("exponent", self.exponent)
 
     @property
     def first(self) -> int:
         """How many untrained networks the archive starts with."""
         return self.initial or min(max(3, self.archive // 5), self.archive)
+
+    @property
+    def power(self) -> float:
+        """The exponent; between the sizes of ZSC-Eval it falls linearly."""
+        return (
+            min(max(2.0 - self.archive / 50, 0.5), 1.5) if self.exponent is None else self.exponent
+        )
 
     def names(self) -> list[str]:
         return ["cole"]
@@ -103,6 +114,7 @@ class COLE(EgoGenerator):
             filled=jnp.int32(self.first),
             utility=jnp.zeros((self.archive, self.archive)),
             own=jnp.zeros(self.archive),
+            latest=jnp.full(self.archive, jnp.nan),
             self_play=jnp.float32(0.0),
             rollouts=jnp.int32(0),
             tries=jnp.int32(0),
@@ -110,7 +122,7 @@ class COLE(EgoGenerator):
 
     def weights(self, state: Archive, weights: Array) -> Array:
         there = jnp.arange(self.archive) < state.filled
-        ranked = by_dense_rank(mean_over(state.utility, there), there) ** self.exponent
+        ranked = by_dense_rank(mean_over(state.utility, there), there) ** self.power
         others = (1.0 - self.self_play) * ranked / ranked.sum()
         return jnp.append(others, self.self_play)
 
@@ -119,11 +131,13 @@ class COLE(EgoGenerator):
         return (jax.tree.map(lambda old, new: jnp.concatenate([old, new]), state.params, own),)
 
     def after_rollout(self, state: Archive, params: Any, traj: Trajectory, key: Key) -> Archive:
-        latest, met = latest_returns(traj, self.archive + 1)
-        own = state.own + OWN_RATE * (latest[:-1] - state.own)
+        returns, met = latest_returns(traj, self.archive + 1)
+        latest = jnp.where(met[:-1], returns[:-1], state.latest)
+        own = state.own + OWN_RATE * (latest - state.own)
         state = state.replace(
-            own=jnp.where(met[:-1], own, state.own),
-            self_play=jnp.where(met[-1], latest[-1], state.self_play),
+            own=jnp.where(jnp.isnan(latest), state.own, own),
+            latest=latest,
+            self_play=jnp.where(met[-1], returns[-1], state.self_play),
             rollouts=state.rollouts + 1,
         )
         ended = self.end_generation(state, params, key)
@@ -147,6 +161,7 @@ class COLE(EgoGenerator):
             filled=jnp.minimum(state.filled + 1, self.archive),
             utility=state.utility.at[place].set(own).at[:, place].set(own),
             own=own,
+            latest=state.latest.at[place].set(jnp.nan),
         )
         after: Archive = jax.tree.map(lambda new, old: jnp.where(joins, new, old), joined, state)
         return after.replace(rollouts=jnp.int32(0), tries=jnp.where(joins, 0, state.tries + 1))

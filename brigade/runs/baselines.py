@@ -24,7 +24,7 @@ from brigade.core import Environment, TaskSequence
 from brigade.methods.ft import FineTuning
 from brigade.runs.assemble import assemble_with
 from brigade.runs.code_files import named_by_content
-from brigade.runs.config import Experiment
+from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
 from brigade.runs.interrupt import until_ctrl_c
 from brigade.runs.partner_files import name_by_hash
@@ -87,6 +87,7 @@ def train_single_tasks(
     each = COPIES * rollout_bytes(benchmark.env, whole[0], config.num_envs * config.num_steps)
     for tasks in groups(len(whole), each, limit):
         sequences = [one_task(whole, task) for task in tasks]
+        single = dataclasses.replace(single, config=with_seeds(config, seed, len(tasks)))
         seeds = [baseline_seed(seed, task) for task in tasks]
         parts = assemble_with(single, benchmark, sequences, seeds)
         record = None
@@ -108,6 +109,13 @@ def train_single_tasks(
         by_task = np.moveaxis(np.stack(record.score)[:, 0], 3, 0)
         scores.append(by_task.reshape(*by_task.shape[:2], -1).mean(-1))  # [tasks, evaluation]
     return {"steps": steps, "score": np.concatenate(scores)}
+
+
+def with_seeds(config: RunConfig, seed: int, number: int) -> RunConfig:
+    """The config with so many seeds, all of which meet the partners of one seed."""
+    met = config.partners_of_seed
+    of_seed = (met[seed - config.seed],) * number if met else ()
+    return dataclasses.replace(config, seeds=number, partners_of_seed=of_seed)
 
 
 def rollout_bytes(env: Environment, task: Any, steps: int) -> int:

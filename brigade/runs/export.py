@@ -53,7 +53,8 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
             if name in settings
         },
         **({"generator": experiment.config.generator} if experiment.generator else {}),
-        **({"trained_with": trained_with(met)} if (met := files_met(settings)) else {}),
+        **started_as(settings["start_from"]),
+        **({"trained_with": met} if (met := everyone_met(settings)) else {}),
     }
     game = interface(run.parts.benchmark.env)
     return Policies(actors[0][0], params, game, [member for member, _ in members], origin)
@@ -117,6 +118,20 @@ def files_met(settings: Mapping[str, Any]) -> list[str]:
     of_benchmark = settings.get("env", {}).get("partners", [])
     start = [settings["start_from"]] if settings["start_from"] else []
     return [*settings["partners"], *(each for each in of_benchmark if SUFFIX in each), *start]
+
+
+def started_as(word: str) -> dict[str, str]:
+    """The name of the policy whose parameters a run started from."""
+    return {"started_as": trained_with([word])[-1]["name"]} if word else {}
+
+
+def everyone_met(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The members of policy files that a run has met, and those its start had met before."""
+    before = []
+    if settings["start_from"]:
+        file, suffix, _ = settings["start_from"].partition(SUFFIX)
+        before = list(load_policies(file + suffix).origin.get("trained_with", ()))
+    return [*before, *trained_with(files_met(settings))]
 
 
 def trained_with(words: Sequence[str]) -> list[dict[str, Any]]:

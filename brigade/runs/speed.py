@@ -51,9 +51,9 @@ def shrunk(experiment: Experiment) -> Experiment:
     tables = experiment.generator.tables if experiment.generator else 1
     envs = max(1, min(config.num_envs, -(-TIMED_STEPS // config.num_steps)))
     envs = -(-envs // tables) * tables
-    return dataclasses.replace(
-        experiment, config=dataclasses.replace(config, seeds=1, num_envs=envs)
-    )
+    met = config.partners_of_seed[:1]
+    small = dataclasses.replace(config, seeds=1, num_envs=envs, partners_of_seed=met)
+    return dataclasses.replace(experiment, config=small)
 
 
 def speed_of(call: Callable[[int], Any], steps: int, repetitions: int = 5) -> Speed:

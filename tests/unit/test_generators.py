@@ -284,11 +284,15 @@ def games_of(returns):
     return rollout(reward, Seating(member, own))
 
 
-@pytest.mark.parametrize(("archive", "initial"), [(2, 2), (5, 3), (10, 3), (25, 5), (75, 15)])
+@pytest.mark.parametrize(
+    ("archive", "initial"), [(2, 2), (5, 3), (10, 3), (25, 5), (50, 10), (75, 15)]
+)
 def test_cole_starts_with_different_untrained_networks(archive, initial):
     state = COLE(archive=archive).start({"w": jnp.array(0.0)}, OneNumber(), KEY)
     assert int(state.filled) == initial
     assert len(set(state.params["w"][:initial].tolist())) == initial
+    expected = {25: 1.5, 50: 1.0, 75: 0.5}.get(archive, 1.5)
+    assert COLE(archive=archive).power == pytest.approx(expected)
     assert not state.params["w"][initial:].any()
 
 
@@ -309,7 +313,7 @@ def test_cole_fills_its_archive_as_a_plain_twin_does():
     after_rollout = jax.jit(generator.after_rollout)
     rng, order = np.random.default_rng(0), [0, 1, 2]
     utility = {p: dict.fromkeys(order, 0.0) for p in order}
-    ego, tries, joined = dict.fromkeys(order, 0.0), 0, []
+    ego, tries, joined, known = dict.fromkeys(order, 0.0), 0, [], {}
     for number in range(80):
         returns = np.full(7, np.nan)
         some = rng.choice(order, size=2, replace=False)
@@ -317,8 +321,9 @@ def test_cole_fills_its_archive_as_a_plain_twin_does():
         returns[6] = rng.integers(0, 200)
         key = jax.random.key(number)
         state = after_rollout(state, {"w": jnp.float32(number)}, games_of(returns), key)
-        for p in some:
-            ego[p] = (ego[p] + returns[p]) / 2
+        known |= {p: returns[p] for p in some}
+        for p in known:  # the release looks at all returns that it has seen, at every rollout
+            ego[p] = (ego[p] + known[p]) / 2
         if number % 2 == 0:
             continue
         full = len(order) == 6
@@ -328,6 +333,7 @@ def test_cole_fills_its_archive_as_a_plain_twin_does():
             place = int(jax.random.randint(key, (), 0, 6)) if full else len(order)
             order += [] if full else [place]
             ego[place] = returns[6]
+            known.pop(place, None)
             utility[place] = dict(ego)
             for p in order:
                 utility[p][place] = ego[p]

@@ -258,6 +258,10 @@ def test_held_out_agents_are_those_of_the_learner_that_is_given(pool, tmp_path):
     origin = {**policies.origin, "trained_with": [{"name": inter[0], "run": "r", "seed": 0}]}
     mine.write_bytes(replace(policies, origin=origin).as_bytes())
     assert inter[0] not in held_out_with(mine)[1]
+    # A life changes no agent's method, and its file names the agent that it started as.
+    origin = {**policies.origin, "started_as": other, "learner": "iql"}
+    mine.write_bytes(replace(policies, origin=origin, members=[{"name": "life"}]).as_bytes())
+    assert held_out_with(mine)[0] == [name for name in free if name.startswith("vdn-")]
     # The learner's method may not be in the pool.
     members = [{**policies.members[0], "method": "mine"}]
     mine.write_bytes(replace(policies, members=members).as_bytes())

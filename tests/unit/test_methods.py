@@ -518,14 +518,16 @@ def test_replay_samples_every_finished_task_equally():
 
 
 class Keeper:
-    """A learner with a replay buffer of its own: samples 0 to 9, of which a sample n weighs n."""
+    """A learner with a replay buffer of its own: samples n from 0 to 9, which weigh n + 1."""
 
-    def __init__(self, label):
-        self.label = label
+    def __init__(self, label, different=10):
+        self.label, self.different = label, different
 
     def keep(self, state, number, key):
-        number = min(number, 10)
-        return labelled(self.label, number), jnp.arange(number, dtype=jnp.float32)
+        number = jnp.arange(min(number, 10))
+        weight = jnp.where(number < self.different, 1.0 + number, 0.0)
+        batch = labelled(self.label, len(number))
+        return batch | {"place": (number % self.different).astype(jnp.int32)}, weight
 
 
 def test_samples_of_a_learner_that_keeps_them_are_replayed_by_their_weights():
@@ -544,8 +546,20 @@ def test_samples_of_a_learner_that_keeps_them_are_replayed_by_their_weights():
     assert np.bincount(label).tolist() == [0, 4500, 4500]
     for each in (1, 2):
         share = np.bincount(place[label == each], minlength=10) / 4500
-        np.testing.assert_allclose(share, np.arange(10) / 45, atol=0.015)
-    np.testing.assert_allclose(probability, place / 45 * 10, rtol=1e-5)
+        np.testing.assert_allclose(share, np.arange(1, 11) / 55, atol=0.015)
+    np.testing.assert_allclose(probability, (place + 1) / 55 * 10, rtol=1e-5)
+
+
+def test_samples_that_a_learner_repeats_do_not_push_out_others():
+    method = ER(memory_size=30, sample_size=4)
+    mem = method.start(Keeper(0), None, labelled(0, 3))
+    for label in (1, 2):
+        learner = Keeper(label, different=5)
+        mem, _ = method.end_phase(mem, "train", None, learner, None, jax.random.key(label))
+    _, places = remembered(mem)
+    assert [sorted(row) for row in places.tolist()] == [sorted([*range(5), *range(5)])] * 2
+    weight = np.asarray(mem.weight)[:20].reshape(2, 10)
+    np.testing.assert_array_equal(weight, places + 1.0)
 
 
 # A-GEM and ER

@@ -232,8 +232,10 @@ def test_methods_keep_different_sequences_of_the_buffer_with_their_priorities():
     assert (kept.importance == 1.0).all()
     even = build(priority="uniform")
     assert (even.keep(state, 3, KEY)[1] == 1.0).all()
-    many, _ = learner.keep(state, 1000, KEY)  # no more than the buffer has places
+    many, weight = learner.keep(state, 1000, KEY)  # no more than the buffer has places
     assert len(many.importance) == buffer.size
+    assert int((weight > 0).sum()) == filled
+    assert not weight[filled:].any()
 
 
 def test_replayed_sequences_are_weighted_against_their_probabilities():

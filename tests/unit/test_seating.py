@@ -20,7 +20,9 @@ from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig
 from brigade.partners import Random, Stay
 from brigade.partners.cast import cast_of
 from brigade.runs.assemble import assemble, tables_for
+from brigade.runs.baselines import with_seeds
 from brigade.runs.config import from_dict
+from brigade.runs.speed import shrunk
 from brigade.testing import check_own_moves
 from brigade.train import DeviceSource, Evaluator, Players
 from brigade.train.players import by_member, by_table, places_of
@@ -197,6 +199,11 @@ def test_every_seed_meets_the_partners_that_are_named_for_it():
     met = [{cast[n] for n, weight in enumerate(row) if weight} for row in weights]
     assert met == [{"random", "human"}, {"human", "static"}]
     assert parts.table.partner_names == ("partner 1 of the seed", "partner 2 of the seed")
+    # One seed is timed for `plan`, and the baselines of a seed meet that seed's partners.
+    experiment = from_dict(SMALL | settings | chosen)
+    assert assemble(shrunk(experiment)).table.pairings[0].weights[0].tolist() == weights[0]
+    config = with_seeds(experiment.config, experiment.config.seed + 1, 3)
+    assert (config.seeds, config.partners_of_seed) == (3, ("human,static",) * 3)
     everybody = assemble(from_dict(SMALL | settings))
     assert set(everybody.table.partner_names) == set(cast)
 
