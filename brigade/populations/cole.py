@@ -44,7 +44,7 @@ class Archive(struct.PyTreeNode):
 
 @dataclass(frozen=True)
 class COLE(EgoGenerator):
-    """Learns with snapshots of itself, mostly those that work badly with the others.
+    """Learns with snapshots of itself, mostly those bad with the others.
 
     After every generation a snapshot of the ego joins the archive if its mean return with the
     archive ranks high among those of the members, or at the `max_tries`-th try.
