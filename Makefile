@@ -15,13 +15,11 @@ INSTALLED := $(VENV)/.installed
 
 setup: $(INSTALLED)
 
-# Compat mode puts the checkout on the path, so that a folder of the same name next to it does not
-# hide the package.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Brigade needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": make PYTHON=python3.12 " + "$(MAKECMDGOALS)")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		--config-settings editable_mode=compat -e '.[dev]'
+		-e '.[dev]'
 	@touch $@
 
 # About three minutes on two cores. A new folder every time: runs are never overwritten.

@@ -8,7 +8,7 @@ The defaults are the MEAL release's settings. The last line is one JSON object.
 
 from __future__ import annotations
 
-from brigade.commands.bench import collect_speed, print_result, setting_from
+from brigade.cli.bench import collect_speed, print_result, setting_from
 
 if __name__ == "__main__":
     setting = setting_from(None, __doc__)

@@ -14,8 +14,8 @@ import json
 
 import numpy as np
 
-from brigade.commands.bench import Training, TrainingSetting, setting_from
-from brigade.commands.plan import device
+from brigade.cli.bench import Training, TrainingSetting, setting_from
+from brigade.cli.plan import device
 
 POINTS = 5
 

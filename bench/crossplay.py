@@ -14,7 +14,7 @@ import time
 import jax
 
 from brigade.benchmarks.overcooked import layout
-from brigade.commands.bench import print_result
+from brigade.cli.bench import print_result
 from brigade.core import Cast, Group
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.runs.speed import Speed

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from brigade.benchmarks.overcooked import layout
-from brigade.commands.bench import print_result
+from brigade.cli.bench import print_result
 from brigade.core import Acting, Array, Group, Key, Policy, Seating, View
 from brigade.core.compile import jit
 from brigade.learners import IPPO, NetworkConfig, PPOConfig

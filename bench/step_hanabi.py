@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.commands.bench import print_result
+from brigade.cli.bench import print_result
 from brigade.core import Array, Key
 from brigade.core.compile import jit
 from brigade.envs.hanabi import Hanabi

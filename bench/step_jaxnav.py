@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from brigade.commands.bench import environment_speed, print_result
+from brigade.cli.bench import environment_speed, print_result
 from brigade.core import Key
 from brigade.envs.jaxnav import JaxNav, MapSpec, generate
 from brigade.runs.speed import Speed, speed_of

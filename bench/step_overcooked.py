@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from brigade.benchmarks.meal import KitchenSettings, kitchens
-from brigade.commands.bench import environment_speed, print_result
+from brigade.cli.bench import environment_speed, print_result
 from brigade.core import Environment, Key
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.envs.overcooked.env import RecipeKind

@@ -8,7 +8,7 @@ The defaults are the MEAL release's settings. The last line is one JSON object.
 
 from __future__ import annotations
 
-from brigade.commands.bench import print_result, setting_from, update_speed
+from brigade.cli.bench import print_result, setting_from, update_speed
 
 if __name__ == "__main__":
     setting = setting_from(None, __doc__)

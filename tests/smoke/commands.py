@@ -12,12 +12,11 @@ from pathlib import Path
 import jax
 import pytest
 
-from brigade.cli import main
-from brigade.commands import crossplay
-from brigade.reproduce import command as reproduce
+from brigade.cli import crossplay, main
+from brigade.launch import reproduce
+from brigade.launch import sweep as sweeps
 from brigade.runs import run as runs
 from brigade.runs.assemble import assemble
-from brigade.sweeps import command as sweeps
 
 # Small enough to be quick, and alike, so that little is compiled. The last flag wins.
 SMALL = (

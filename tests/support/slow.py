@@ -20,7 +20,7 @@ SLOW_MODULES = (
     "brigade.runs.checkpoints",
     "brigade.runs.interrupt",
     "brigade.runs.baselines",
-    "brigade.reproduce.command",
+    "brigade.launch.reproduce",
     "brigade.learners.settings",
     "jaxmarl",
     "subprocess",

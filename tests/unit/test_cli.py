@@ -11,9 +11,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from brigade.cli import VERBS, main
+from brigade.cli import VERBS, bench, main, watch
 from brigade.cli.flags import interrupt
-from brigade.commands import bench, watch
 from brigade.runs.run import load
 from brigade.train import Players, Trainer
 

@@ -13,8 +13,8 @@ import pytest
 
 from brigade.cli import main
 from brigade.errors import UserError
-from brigade.jobs import cluster
-from brigade.jobs.cluster import Needs, Surroundings, chosen, find_problem, wait_for_lock
+from brigade.launch import cluster
+from brigade.launch.cluster import Needs, Surroundings, chosen, find_problem, wait_for_lock
 from brigade.runs.folder import RunFolder
 from brigade.runs.run import run
 
@@ -109,7 +109,7 @@ def test_a_node_that_is_killed_loses_nothing_and_nothing_is_done_twice(two_nodes
             np.testing.assert_equal(row["metrics"], other["metrics"])
 
 
-CHILD = "brigade.jobs.child"
+CHILD = "brigade.launch.child"
 
 
 def processes_of(folder):

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from brigade.cli import main
-from brigade.commands import bench, doctor
-from brigade.commands.describe import Extra
-from brigade.commands.doctor import Driver, nvidia_driver
+from brigade.cli import bench, doctor, main
+from brigade.cli.describe import Extra
+from brigade.cli.doctor import Driver, nvidia_driver
 
 ROOT = Path(__file__).parents[2]
 QUICK = ["doctor", "--no-benchmark"]

@@ -58,8 +58,8 @@ def started(*_, **__):
 def no_training(monkeypatch):
     """Stop commands where they would train or play."""
     monkeypatch.setattr("brigade.runs.run._train", started)
-    monkeypatch.setattr("brigade.commands.watch.play", started)
-    monkeypatch.setattr("brigade.commands.crossplay.cross_play", started)
+    monkeypatch.setattr("brigade.cli.watch.play", started)
+    monkeypatch.setattr("brigade.cli.crossplay.cross_play", started)
 
 
 # --- what a file can become ---

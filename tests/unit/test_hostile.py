@@ -17,8 +17,8 @@ import tensorstore
 from support.run_folders import TINY
 
 from brigade.cli import main
+from brigade.cli.crossplay import find_benchmark
 from brigade.cli.training import finish
-from brigade.commands.crossplay import find_benchmark
 from brigade.errors import UserError
 from brigade.partners.files import Policies, load_policies
 from brigade.runs import config
@@ -155,7 +155,7 @@ def test_a_policy_file_names_neither_code_nor_other_files(place, capsys, monkeyp
     made = load_policies(place.run / "file.safetensors")
     seen = []
     monkeypatch.setattr(
-        "brigade.commands.crossplay.from_dict",
+        "brigade.cli.crossplay.from_dict",
         lambda tree, flags: seen.append(tree) or config.from_dict({"benchmark": "meal/level-1"}),
     )
     env = {"pool": "/somewhere", "x": [f"{place.evil}:X"], "view": 3, "y": "other.safetensors"}
@@ -519,7 +519,7 @@ def test_a_full_disk_after_training_says_how_to_get_the_policies(tmp_path, monke
         except OSError as error:
             raise UserError(f"cannot write {out}: full; choose another --out") from error
 
-    monkeypatch.setattr("brigade.commands.export.export", full)
+    monkeypatch.setattr("brigade.cli.export.export", full)
     generator = SimpleNamespace(stages=("init", "final"))
     result = SimpleNamespace(path=tmp_path, experiment=SimpleNamespace(generator=generator))
     monkeypatch.setattr("brigade.cli.VERBS", {"population": lambda words: finish(result, True)})

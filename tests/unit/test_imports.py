@@ -31,14 +31,9 @@ MAY_IMPORT = {
     "benchmarks": TRAINED,
     "populations": TRAINED,
     "runs": TRAINED | {"populations", "__version__"},
-    "studies": TRAINED | {"benchmarks", "runs", "__version__"},
-    "jobs": BASE | {"runs", "__version__"},
-    "report": BASE | {"metrics", "runs", "studies", "envs"},
-    "reproduce": BASE
-    | {"metrics", "partners", "benchmarks", "runs", "jobs", "studies", "report", "__version__"},
-    "sweeps": BASE | {"metrics", "runs", "jobs", "report", "__version__"},
-    "commands": TRAINED | {"populations", "benchmarks", "runs", "studies", "report"},
-    "cli": BASE | {"runs", "jobs", "report", "reproduce", "sweeps", "commands", "__version__"},
+    "report": BASE | {"metrics", "runs", "benchmarks", "envs"},
+    "launch": TRAINED | {"benchmarks", "runs", "report", "__version__"},
+    "cli": TRAINED | {"populations", "benchmarks", "runs", "report", "launch", "__version__"},
 }
 
 

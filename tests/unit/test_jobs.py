@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from brigade.jobs import Job, Processes, run_jobs
-from brigade.jobs.job import last_step, progress_line
-from brigade.jobs.processes import MEMORY, PREALLOCATE, leave_memory
+from brigade.launch import Job, Processes, run_jobs
+from brigade.launch.job import last_step, progress_line
+from brigade.launch.processes import MEMORY, PREALLOCATE, leave_memory
 from brigade.runs.config import from_dict
 
 MEETING = str(Path(__file__).parents[2] / "examples" / "meeting.py") + ":meeting"
@@ -129,7 +129,7 @@ def test_a_run_in_a_worker_of_ray_hears_interrupts():
     """Ray blocks them, and a script that starts it with `&` ignores them."""
     code = """
 import signal
-from brigade.jobs.child import hear_interrupts
+from brigade.launch.child import hear_interrupts
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 hear_interrupts()
@@ -144,7 +144,7 @@ except KeyboardInterrupt:
 
 def test_a_run_ends_with_its_worker():
     """Otherwise it would keep its lock, for which another worker waits."""
-    child = "import os, time; from brigade.jobs.child import end_with_parent; "
+    child = "import os, time; from brigade.launch.child import end_with_parent; "
     child += "end_with_parent(os.getppid()); print('began', flush=True); "
     child += "time.sleep(10); print('survived')"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"

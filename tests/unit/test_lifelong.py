@@ -17,6 +17,20 @@ from brigade.benchmarks.lifelong_hanabi import READY_MADE, LifelongSettings, str
 from brigade.cli import main
 from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
+from brigade.launch import hanabi_tables
+from brigade.launch.hanabi_measures import Play, game, of_method, start_of
+from brigade.launch.hanabi_pool import (
+    ARCHITECTURES,
+    METHODS,
+    SMALL,
+    PoolStudy,
+    play_pool,
+    probe_actions,
+    refuse_twins,
+)
+from brigade.launch.published_table import compute_cells
+from brigade.launch.reproduce import settings_of, slug
+from brigade.launch.targets import find_target
 from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
 from brigade.learners.r2d2 import IQL
 from brigade.metrics.lifelong_hanabi import average_score, forgetting, future_score
@@ -30,24 +44,10 @@ from brigade.partners.pools import (
 )
 from brigade.report.read import read_run
 from brigade.report.summary import find
-from brigade.reproduce import hanabi_tables
-from brigade.reproduce.command import settings_of, slug
-from brigade.reproduce.table import compute_cells
-from brigade.reproduce.targets import find_target
 from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict
 from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
-from brigade.studies.hanabi_pool import (
-    ARCHITECTURES,
-    METHODS,
-    SMALL,
-    PoolStudy,
-    play_pool,
-    probe_actions,
-    refuse_twins,
-)
-from brigade.studies.hanabi_tables import Play, game, of_method, start_of
 from brigade.train import Position, Record
 from brigade.train.more_evaluations import FewShot, HeldOut
 from brigade.train.trainer import evaluate, evaluation_key, stack_sequences
@@ -636,7 +636,7 @@ def test_a_pool_is_trained_played_and_not_made_again(tmp_path, capsys, monkeypat
     parameters = [jax.tree.leaves(agents[name].params)[0] for name in names]
     assert len({np.asarray(each).tobytes() for each in parameters}) == 4
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
-    monkeypatch.setattr("brigade.studies.hanabi_pool.play_pool", None)  # not played again
+    monkeypatch.setattr("brigade.launch.hanabi_pool.play_pool", None)  # not played again
     assert main(words) == 0
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
 

@@ -9,9 +9,9 @@ import pytest
 
 from brigade import registry
 from brigade.cli import main
-from brigade.commands.describe import describe, find_module, optional_packages
-from brigade.commands.entry_page import document, page, reference
-from brigade.commands.listing import entry_line
+from brigade.cli.describe import describe, find_module, optional_packages
+from brigade.cli.entry_page import document, page, reference
+from brigade.cli.listing import entry_line
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = [(kind, name) for kind in registry.KINDS for name in registry.names(kind)]

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from brigade.cli import main
+from brigade.benchmarks.zsc_scales import PAPER
+from brigade.cli import bench, main
 from brigade.cli.training import HANABI_STUDIES
-from brigade.commands import bench
-from brigade.reproduce.command import settings_of
-from brigade.reproduce.overview import (
+from brigade.launch.overview import (
     RECORDED,
     SHOWS,
     TIMED,
@@ -18,10 +17,11 @@ from brigade.reproduce.overview import (
     roughly,
     steps_of,
 )
-from brigade.reproduce.targets import TARGETS
+from brigade.launch.reproduce import settings_of
+from brigade.launch.targets import TARGETS
+from brigade.launch.zsc_study import Study
 from brigade.runs.config import from_dict
 from brigade.runs.speed import Speed
-from brigade.studies.zsc_eval import PAPER, Study
 
 DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = pytest.mark.quick

@@ -11,17 +11,17 @@ import pytest
 
 from brigade import registry
 from brigade.errors import UserError
-from brigade.jobs import Processes
+from brigade.launch import Processes
+from brigade.launch import reproduce as command
+from brigade.launch.meal_targets import LEVELLED, METHODS
+from brigade.launch.published_table import Cell, explanations, save
+from brigade.launch.target import Figure, Row, Target
+from brigade.launch.targets import TARGETS, find_target
 from brigade.metrics.record import with_all_axes
 from brigade.report.estimate import Estimate
 from brigade.report.measures import of_tasks
 from brigade.report.read import RunData, read_run
 from brigade.report.summary import estimate, find
-from brigade.reproduce import command
-from brigade.reproduce.meal import LEVELLED, METHODS
-from brigade.reproduce.table import Cell, explanations, save
-from brigade.reproduce.target import Figure, Row, Target
-from brigade.reproduce.targets import TARGETS, find_target
 from brigade.runs import ensure
 from brigade.runs.config import from_dict
 

@@ -10,22 +10,23 @@ import pytest
 
 from brigade import registry
 from brigade.benchmarks.zsc_eval import KITCHENS, kitchen, kitchens_like, num_partners, table_of
+from brigade.benchmarks.zsc_scales import MEDIUM, PAPER, SMALL
 from brigade.benchmarks.zsc_stream import READY_MADE, ready_made
 from brigade.cli import main
-from brigade.commands.evaluate import evaluate
+from brigade.cli.evaluate import evaluate
 from brigade.envs.overcooked import EVENTS, LAYOUTS, MULTI_EVENTS
 from brigade.envs.overcooked.grid import validate
 from brigade.errors import UserError
+from brigade.launch import zsc_study as zsc_eval
+from brigade.launch.audit import known_twins, refuse_leakage, refuse_trained_with
+from brigade.launch.stage import Stage
+from brigade.launch.zsc_study import Study, best_of, rotated
 from brigade.partners.files import load_policies
+from brigade.report.zsc_candidates import read_behaviour
+from brigade.report.zsc_results import PUBLISHED, results_of
 from brigade.runs.export import trained_with
 from brigade.runs.folder import read_npz
 from brigade.runs.snapshots import stage_index
-from brigade.studies import zsc_eval
-from brigade.studies.audit import known_twins, refuse_leakage, refuse_trained_with
-from brigade.studies.candidates import read_behaviour
-from brigade.studies.results import PUBLISHED, results_of
-from brigade.studies.stage import Stage
-from brigade.studies.zsc_eval import MEDIUM, PAPER, SMALL, Study, best_of, rotated
 
 TINY = replace(
     SMALL,
@@ -384,7 +385,7 @@ def zsc_eval_settings(**settings):
 
 def test_tables_are_written_beside_the_report(study, monkeypatch):
     report = Path(study.folder) / "table.json"
-    from brigade.commands import study as command
+    from brigade.cli import study as command
 
     monkeypatch.setitem(command.SCALES, "small", TINY)
     command.run_study(

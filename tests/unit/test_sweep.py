@@ -10,14 +10,14 @@ from PIL import Image
 from rich.console import Console
 
 from brigade.cli import main, sweeps
-from brigade.jobs import processes
+from brigade.launch import processes
+from brigade.launch.sweep_figure import ENDINGS, as_numbers, is_wide, write_figure
+from brigade.launch.sweep_plan import Over, Sweep, SweptRun, make_sweep, take_over
+from brigade.launch.sweep_table import Results, Row, cells, print_results, read_results
 from brigade.metrics.record import with_all_axes
 from brigade.report.read import RunData
 from brigade.report.summary import find, summary
 from brigade.runs.config import from_dict
-from brigade.sweeps.figure import ENDINGS, as_numbers, is_wide, write_figure
-from brigade.sweeps.plan import Over, Sweep, SweptRun, make_sweep, take_over
-from brigade.sweeps.table import Results, Row, cells, print_results, read_results
 
 MEETING = str(Path(__file__).parents[2] / "examples" / "meeting.py") + ":meeting"
 TINY = (
@@ -222,7 +222,7 @@ def test_gpus_of_a_cluster_decide_the_preset_not_this_machine(here, monkeypatch)
         found.append(words)
         raise Stop
 
-    monkeypatch.setattr("brigade.sweeps.plan.make_sweep", plan)
+    monkeypatch.setattr("brigade.launch.sweep_plan.make_sweep", plan)
     monkeypatch.setattr(sweeps, "make_workers", lambda options, flags: None)
     for more in ([], ["--preset", "laptop"], ["--gpus-per-run", "0"]):
         with pytest.raises(Stop):

@@ -10,11 +10,10 @@ import pytest
 
 from brigade.metrics.zsc_eval import DiversityBySize
 from brigade.report import zsc_plots
+from brigade.report.zsc_candidates import Behaviour, as_arrays
 from brigade.report.zsc_eval import write_study_report
+from brigade.report.zsc_results import results_of
 from brigade.runs.folder import npz_bytes
-from brigade.studies.candidates import Behaviour
-from brigade.studies.results import results_of
-from brigade.studies.zsc_eval import as_arrays
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>$x_1$"
 LAYOUT = "coordination_ring"

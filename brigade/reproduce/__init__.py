@@ -1,1 +1,0 @@
-"""Published tables and figures: rerun and compared with the published numbers."""

@@ -1,0 +1,43 @@
+"""The results of a finished run for TensorBoard and Weights & Biases: tables and a film."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brigade.cli.watch import save_episode
+from brigade.core import Environment
+from brigade.report.read import read_run
+from brigade.report.summary import summary
+from brigade.report.tables import (
+    partner_headings,
+    partner_rows,
+    show,
+    task_headings,
+    task_rows,
+)
+from brigade.runs.run import RunResult
+from brigade.runs.sinks import FinalResults
+
+
+def final_results(result: RunResult) -> FinalResults:
+    """The tables of the report, the measures, and an episode of the last task."""
+    run = read_run(result.path)
+    numbers = summary(run)
+    titles = {name: measure.title for name, measure in numbers.measures.items()}
+    known = {name: value for name, value in numbers.values.items() if value is not None}
+    rows = [[titles[name], show(value)] for name, value in known.items()]
+    tables = {"measures": (["measure", "mean"], rows)}
+    if numbers.by_task:
+        tables["tasks"] = (["number", *task_headings(numbers)[1:]], task_rows(numbers))
+    if partners := partner_rows(run):
+        tables["partners"] = (partner_headings(run), partners)
+    measures = {name: value.mean for name, value in known.items()}
+    return FinalResults(numbers.steps, tables, measures, film(result, len(numbers.task_names)))
+
+
+def film(result: RunResult, task: int) -> Path | None:
+    """An episode of a task (from 1) with the final policy; None if it cannot be drawn."""
+    if type(result.experiment.benchmark().env).frames is Environment.frames:
+        return None
+    # --trust: the same code has just been run
+    return save_episode(result.path, task, None, None, greedy=False, trust=True)[0]

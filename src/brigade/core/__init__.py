@@ -1,0 +1,62 @@
+"""The roles, and the data that passes between them. It imports no other part of Brigade.
+
+Everything is a pure function of its arguments, so it can be traced once, batched with `vmap` and
+repeated from a key. `brigade.testing` checks these requirements.
+"""
+
+from brigade.core.benchmark import Benchmark
+from brigade.core.environment import Environment
+from brigade.core.learner import Learner, LearnerSettings
+from brigade.core.method import ContinualMethod, LossOf, LossOn
+from brigade.core.policy import Policy
+from brigade.core.seating import Acting, Cast, Group, Pairing, Seating
+from brigade.core.source import Source
+from brigade.core.types import (
+    Array,
+    Everyone,
+    HiddenLayer,
+    Key,
+    LearnerState,
+    Memories,
+    Metrics,
+    Outputs,
+    ParameterGroups,
+    Round,
+    Symmetries,
+    TaskSequence,
+    TimeStep,
+    Trajectory,
+    View,
+)
+
+__all__ = [
+    "Acting",
+    "Array",
+    "Benchmark",
+    "Cast",
+    "ContinualMethod",
+    "Environment",
+    "Everyone",
+    "Group",
+    "HiddenLayer",
+    "Key",
+    "Learner",
+    "LearnerSettings",
+    "LearnerState",
+    "LossOf",
+    "LossOn",
+    "Memories",
+    "Metrics",
+    "Outputs",
+    "Pairing",
+    "ParameterGroups",
+    "Policy",
+    "Round",
+    "Seating",
+    "Source",
+    "Symmetries",
+    "TaskSequence",
+    "TimeStep",
+    "Trajectory",
+    "View",
+]

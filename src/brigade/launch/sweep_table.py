@@ -1,0 +1,191 @@
+"""The results of a sweep by value, the best marked: on a terminal, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from brigade.launch.sweep_plan import Over, Sweep
+from brigade.metrics.result import Floats
+from brigade.report.measures import Measure
+from brigade.report.numbers import safe
+from brigade.report.read import RunData, read_run
+from brigade.report.summary import Summary, summary
+from brigade.report.tables import count, explanations, schedule, show
+from brigade.runs.folder import RunFolderError, write_atomically
+
+COLUMNS = ("measure", "mean", "half_width", "seeds", "best", "finished")  # of table.csv
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run of a sweep and its numbers; None if it has none yet."""
+
+    name: str
+    values: tuple[str, ...]
+    data: RunData | None
+    numbers: Summary | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is finished."""
+        return self.numbers is not None and self.numbers.finished
+
+    def mean(self, measure: str) -> float:
+        """The mean of a measure over seeds; nan if it is not known."""
+        found = self.numbers.values.get(measure) if self.numbers else None
+        return found.mean if found else np.nan
+
+    def by_seed(self, measure: Measure) -> Floats:
+        """A measure [seed]; empty if it is not known."""
+        values = measure.compute(self.data) if self.data else None
+        return np.array([]) if values is None else np.asarray(values, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Results:
+    """All runs of a sweep and the measures that any of them has."""
+
+    over: tuple[Over, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def known(self) -> list[Row]:
+        """The runs that have numbers."""
+        return [row for row in self.rows if row.numbers is not None]
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """By name, in the order of tables."""
+        found = dict[str, Measure]()
+        for row in self.known:
+            assert row.numbers is not None
+            found |= {n: m for n, m in row.numbers.measures.items() if row.numbers.values.get(n)}
+        return found
+
+    def best(self, name: str, measure: Measure) -> list[bool]:
+        """Which runs have the best mean; none if there is nothing to choose."""
+        means = np.array([row.mean(name) if row.finished else np.nan for row in self.rows])
+        if measure.better == "neither" or len(set(means[np.isfinite(means)])) < 2:
+            return [False] * len(means)
+        best = np.nanmax(means) if measure.better == "higher" else np.nanmin(means)
+        return [bool(each) for each in means == best]
+
+    def title(self) -> str:
+        """What all runs share: benchmark, method, seeds and steps, where it is not swept."""
+        swept = {each.setting for each in self.over}
+        numbers = self.known[0].numbers
+        assert numbers is not None
+        parts = [] if "benchmark" in swept else [numbers.benchmark]
+        parts += [] if {"method", "generator"} & swept else [numbers.method]
+        parts += [] if "seeds" in swept else [count(numbers.seeds, "seed")]
+        lengths = {row.numbers.planned_steps for row in self.known if row.numbers}
+        return ", ".join([*parts, schedule(numbers)] if len(lengths) == 1 else parts)
+
+    def notes(self) -> list[str]:
+        """What ± means, why measures are missing, and which runs are not finished."""
+        late = [row.name for row in self.rows if not row.finished]
+        notes = explanations([row.numbers for row in self.known if row.numbers is not None])
+        return [*notes, f"Not finished: {', '.join(late)}."] if late else notes
+
+
+def read_results(sweep: Sweep) -> Results:
+    """Read the folders of a sweep's runs."""
+    rows = []
+    for run in sweep.runs:
+        try:
+            data = read_run(sweep.path(run))
+        except RunFolderError:  # not started, or stopped before its first evaluation
+            rows.append(Row(run.name, run.values, None, None))
+        else:
+            rows.append(Row(run.name, run.values, data, summary(data)))
+    return Results(sweep.over, tuple(rows))
+
+
+def cells(results: Results, mark: tuple[str, str]) -> list[list[str]]:
+    """The values and measures of every run, the best between two marks."""
+    measures = results.measures
+    best = {name: results.best(name, measure) for name, measure in measures.items()}
+    rows = []
+    for index, row in enumerate(results.rows):
+        shown = {name: show(row.numbers.values.get(name)) if row.numbers else "-" for name in best}
+        marked = [
+            f"{mark[0]}{text}{mark[1]}" if best[name][index] else text
+            for name, text in shown.items()
+        ]
+        rows.append([*row.values, *marked])
+    return rows
+
+
+def headings(results: Results) -> list[str]:
+    """The swept settings and the measures."""
+    titles = [measure.title for measure in results.measures.values()]
+    return [*(each.setting for each in results.over), *titles]
+
+
+def print_results(console: Console, results: Results) -> None:
+    """Print the table; a star marks the best of a column."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, heading in enumerate(headings(results)):
+        table.add_column(heading, justify="left" if index < len(results.over) else "right")
+    for row in cells(results, ("", " *")):
+        table.add_row(*(star(text, index >= len(results.over)) for index, text in enumerate(row)))
+    console.print(Text(results.title()))
+    console.print(table)
+    for note in ["* is the best.", *results.notes()]:
+        console.print(Text(note))
+
+
+def star(text: str, is_number: bool) -> Text:
+    """A cell; numbers without a star keep its place free, so that they are aligned."""
+    best = is_number and text.endswith(" *")
+    return Text(text if best or not is_number else f"{text}  ", style="bold" if best else "")
+
+
+def write_tables(results: Results, folder: Path, words: Sequence[str]) -> list[Path]:
+    """Write table.md, for people, and table.csv, a row per run and measure."""
+    paths = [folder / "table.md", folder / "table.csv"]
+    write_atomically(paths[0], markdown(results, words).encode())
+    write_atomically(paths[1], as_csv(results).encode("utf-8", "replace"))
+    return paths
+
+
+def markdown(results: Results, words: Sequence[str]) -> str:
+    """The table with the best in bold, and the command that made it."""
+    heads = headings(results)
+    lines = [f"# {results.title()}", "", row_of(heads), row_of(["---"] * len(heads))]
+    lines += [row_of(row) for row in cells(results, ("**", "**"))]
+    lines += ["", *results.notes(), "", f"`brigade sweep {shlex.join(words)}`", ""]
+    return "\n".join(lines)
+
+
+def row_of(texts: Sequence[str]) -> str:
+    """A row of a table in Markdown."""
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def as_csv(results: Results) -> str:
+    """One row per run and measure, at full precision."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["run", *(each.setting for each in results.over), *COLUMNS])
+    for name, measure in results.measures.items():
+        best = results.best(name, measure)
+        for row, is_best in zip(results.rows, best, strict=True):
+            found = row.numbers.values.get(name) if row.numbers else None
+            numbers = (found.mean, found.half_width) if found else (np.nan, np.nan)
+            texts = ["" if np.isnan(number) else number for number in numbers]
+            seeds = row.numbers.seeds if row.numbers else ""
+            words = ["yes" if each else "no" for each in (is_best, row.finished)]
+            writer.writerow([*map(safe, (row.name, *row.values)), name, *texts, seeds, *words])
+    return out.getvalue()
