@@ -41,7 +41,7 @@ class Distil(ContinualMethod):
     ) -> tuple[Array, Metrics]:
         loss, metrics = base(params)
         # The head of the last task: that of this one is new, and its teacher knows nothing.
-        batch = base.batch
+        batch: Any = base.batch
         task_id = jnp.full_like(batch.inputs.task_id, mem.last_task)
         asked = batch.replace(inputs=batch.inputs.replace(task_id=task_id))
         now, before = (learner.outputs(p, asked).logits for p in (params, mem.teacher))

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Key, Seating
+from brigade.core import Key, Pairing, Seating
 from brigade.populations import Generator
 
 
@@ -19,7 +19,7 @@ class PopulationPlay(Generator):
     def names(self) -> list[str]:
         return [f"pp-{number}" for number in range(1, self.members + 1)]
 
-    def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
+    def seat(self, state: Any, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
         first = jnp.arange(tables, dtype=jnp.int32) % self.members
         # The same random shift at all tables, so that all policies have the same number of seats.
         shift = jax.random.randint(key, (), 0, self.members)

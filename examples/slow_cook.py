@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from brigade.core import Array, Key, View
+from brigade.core import Array, Key, Policy, View
 from brigade.envs.overcooked.things import STAY
 from brigade.partners.cook import Cook, Errand, Habits
 
@@ -20,7 +20,7 @@ class Memory(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SlowCook:
+class SlowCook(Policy):
     """Acts in every `pace`-th step and stays in the others."""
 
     pace: int = 3

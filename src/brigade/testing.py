@@ -36,9 +36,10 @@ from brigade.core import (
     Trajectory,
     View,
 )
+from brigade.core.seating import pairing_of
 from brigade.partners import Stay
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
-from brigade.train.trainer import allocated, stack_sequences
+from brigade.train.trainer import init_policies, of_each_policy, stack_sequences
 
 
 def check_environment(env: Environment, sequence: TaskSequence) -> None:
@@ -148,7 +149,7 @@ def check_policy(policy: Policy, view: View, num_actions: int) -> None:
         carry = policy.initial_carry(view.active.shape)
         return policy.act(params, carry, view, key, greedy=True)[0]
 
-    if not getattr(policy, "always_samples", False):
+    if not policy.always_samples:
         first, second = (greedy(params, view, jax.random.key(seed)) for seed in (1, 2))
         _expect_equal(first, second, "greedy actions do not depend on the key")
 
@@ -170,7 +171,7 @@ def check_learner(learner: Learner, source: Source, task: Any) -> None:
     state = jax.jit(learner.init)(key)
     start = jax.jit(source.start)(key, task)
     _, traj = jax.jit(source.next)(start, Acting(state.params), task, key)
-    state = allocated(learner, state, traj)
+    state = learner.allocate(state, traj)
     prepared, data, indices = jax.jit(learner.prepare)(state, traj, key)
     _expect_same_form(state, prepared, "prepare keeps the structure of the learner's state")
 
@@ -255,21 +256,23 @@ def _played(source: Source, acting: Acting, task: Any, key: Any) -> Any:
     return traj.action, traj.extras
 
 
-def check_generator(generator: Any, learner: Any, env: Environment, traj: Trajectory) -> None:
+def check_generator(generator: Any, trainer: Trainer, env: Environment, traj: Trajectory) -> None:
     """All policies have equally many seats, states keep their structure, numbers are finite.
 
-    `learner` is the population's learner, `traj` a rollout of `generator.tables` tables.
+    `trainer` has the generator as its matchmaker, `traj` is a rollout of `generator.tables` tables.
     """
-    key, seats = jax.random.key(0), env.num_agents
+    key, seats, learner = jax.random.key(0), env.num_agents, trainer.learner
     names = generator.names()
     _expect(len(names) == generator.policies, "every policy has a name")
     _expect(len(set(names)) == len(names), "no two policies have the same name")
     _expect(0 < generator.members <= generator.policies, "members are among the policies")
     _expect(is_hashable(generator), "a generator is a frozen dataclass, so that it compiles once")
-    state = generator.init(key)
+    params = jax.jit(lambda key: init_policies(trainer, key).params)(key)
+    state = generator.init(params, learner.policy, key)
     evaluated, called = generator.evaluation(seats)
     _expect(len(called) == len(evaluated.own), "every table of an evaluation has a name")
-    seat = jax.jit(lambda state, key: generator.seat(state, generator.tables, seats, key))
+    pairing = pairing_of(evaluated)
+    seat = jax.jit(lambda state, key: generator.seat(state, pairing, generator.tables, seats, key))
     for seating in (seat(state, key), evaluated):
         own = np.asarray(seating.member)[np.asarray(seating.own)]
         counts = np.bincount(own, minlength=generator.policies)
@@ -287,23 +290,18 @@ def check_generator(generator: Any, learner: Any, env: Environment, traj: Trajec
             (ids >= 0).all() and (ids < max(generator.critic_ids, 1)).all(),
             "partner ids are in range",
         )
-    initial = jax.jit(learner.init)(key)
 
     @jax.jit
-    def learn(state: Any, initial: Any, traj: Trajectory, key: Any) -> Any:
-        paid = generator.pay(state, learner.base, initial.params, traj)
-        after = generator.after(state, initial.params, traj, key)
-        prepared, data, indices = learner.prepare(initial, traj, key)
-        batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
-        grads = jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(initial.params)
-        return paid, after, prepared, grads
+    def pay(state: Any, params: Any, traj: Trajectory, key: Any) -> Any:
+        paid = generator.reward(state, learner, params, traj)
+        after = generator.after(state, params, traj, key)
+        return paid, after, of_each_policy(trainer, params, state, traj).reward
 
-    paid, after, prepared, grads = learn(state, initial, traj, key)
-    _expect_same_form(traj, paid, "pay keeps the structure of the rollout")
+    paid, after, each = pay(state, params, traj, key)
+    _expect_same_form(traj, paid, "reward keeps the structure of the rollout")
     _expect(_finite(paid.reward), "rewards are finite")
     _expect_same_form(state, after, "after keeps the structure of the generator's state")
-    _expect_same_form(initial, prepared, "prepare keeps the structure of the learner's state")
-    _expect(_finite(grads), "gradients are finite")
+    _expect(len(each) == generator.policies, "every policy gets a rollout of its own")
 
 
 def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
@@ -327,7 +325,7 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
         def play_and_learn(state: Any, params: Any) -> Any:
             acting = Acting(state.params, (params,), seating)
             _, traj = source.next(source.start(key, task), acting, task, key)
-            state = allocated(learner, state, traj)
+            state = learner.allocate(state, traj)
             prepared, data, indices = learner.prepare(state, traj, key)
             batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
             return jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(state.params), traj

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Environment, TimeStep, View
+from brigade.core import Environment, Policy, TimeStep, View
 
 
 class Nowhere(struct.PyTreeNode):
@@ -47,21 +47,18 @@ class Tell(Environment):
 
 
 @dataclass(frozen=True)
-class Says:
+class Says(Policy):
     """Always the action that is its parameter."""
 
     def init(self, key):
         return jnp.int32(0)
-
-    def initial_carry(self, batch):
-        return ()
 
     def act(self, params, carry, view, key, greedy=False):
         return jnp.broadcast_to(params, view.active.shape), carry, {}
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(Policy):
     """Has a memory: the steps since it restarted, plus its parameter."""
 
     def init(self, key):

@@ -26,7 +26,7 @@ from flax.core import FrozenDict
 from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import parallel_api_test
 
-from brigade.core import Environment, TaskSequence, TimeStep, View
+from brigade.core import Environment, Policy, TaskSequence, TimeStep, View
 from brigade.envs.adapters.gymnasium import SeatEnv
 from brigade.envs.adapters.jaxmarl import JaxMARLEnv
 from brigade.envs.adapters.pettingzoo import ParallelEnv
@@ -80,7 +80,7 @@ def echo_tasks():
 
 
 @dataclass(frozen=True)
-class Counting:
+class Counting(Policy):
     """A partner with memory: plays 0, 1, 0, 1 and so on, one count per seat."""
 
     def init(self, key):
@@ -94,7 +94,7 @@ class Counting:
 
 
 @dataclass(frozen=True)
-class Holding:
+class Holding(Policy):
     """A policy with its parameters inside."""
 
     policy: Any

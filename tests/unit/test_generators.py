@@ -11,12 +11,11 @@ import pytest
 
 import brigade
 from brigade.benchmarks.zsc_eval import kitchen
-from brigade.core import Seating, Trajectory, View
+from brigade.core import Everyone, Policy, Seating, Trajectory, View
 from brigade.envs.overcooked import EVENTS, MULTI_EVENTS, preferences
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.partners.scripted import Stay
 from brigade.partners.wrappers import Noisy
-from brigade.populations import PopulationLearner
 from brigade.populations.cole import COLE
 from brigade.populations.comedi import CoMeDi, Mixture, most_compatible
 from brigade.populations.coplay import partner_returns, rank_weights
@@ -26,6 +25,7 @@ from brigade.populations.lbrdiv import LBRDiv, next_multipliers, pair_weights
 from brigade.populations.mep import population_surprise
 from brigade.populations.tables import returns_by_table
 from brigade.populations.trajedi import log_ratio_to_mean, paid_later, smoothed
+from brigade.train.members import split
 
 KEY = jax.random.key(0)
 GOLDEN = Path(__file__).parents[1] / "golden" / "data"
@@ -98,14 +98,14 @@ def test_preferred_rewards_are_those_of_the_recorded_games(name):
 
 def test_hsp_pays_biased_policies_by_their_weights_and_responses_by_the_game():
     generator = HSP(members=2, weights=("stay=-2,order=0.5", "delivery=7,order=1"))
-    seating = generator.seat((), 4, 2, KEY)
+    seating = generator.seat((), None, 4, 2, KEY)
     assert seating.member.tolist() == [[2, 0], [0, 2], [3, 1], [1, 3]]
     events = np.zeros((1, 4, 2, len(EVENTS)), bool)
     events[..., EVENTS.index("stay")] = True
     events[:, 2:, :, EVENTS.index("delivery")] = True
     traj = rollout(np.full((1, 4, 2), 20.0), seating)
     traj = traj.replace(info={"events": jnp.asarray(events), "shaped_reward": jnp.ones((1, 4, 2))})
-    paid = generator.pay((), None, None, traj)
+    paid = generator.reward((), None, None, traj)
     # 0.5 x 20 - 2 for the first biased policy, 20 + 7 for the second.
     assert paid.reward[0].tolist() == [[20, 8], [8, 20], [20, 27], [27, 20]]
     assert paid.info["shaped_reward"][0].tolist() == [[1, 0], [0, 1], [1, 0], [0, 1]]
@@ -268,7 +268,7 @@ def test_noise_replaces_so_many_actions():
         assert float((action == 4).mean()) == pytest.approx(share, abs=0.02)
 
 
-class OneNumber:
+class OneNumber(Policy):
     """A policy whose parameters are one random number."""
 
     def init(self, key):
@@ -288,7 +288,7 @@ def games_of(returns):
     ("archive", "initial"), [(2, 2), (5, 3), (10, 3), (25, 5), (50, 10), (75, 15)]
 )
 def test_cole_starts_with_different_untrained_networks(archive, initial):
-    state = COLE(archive=archive).start({"w": jnp.array(0.0)}, OneNumber(), KEY)
+    state = COLE(archive=archive).init({"w": jnp.array(0.0)}, OneNumber(), KEY)
     assert int(state.filled) == initial
     assert len(set(state.params["w"][:initial].tolist())) == initial
     expected = {25: 1.5, 50: 1.0, 75: 0.5}.get(archive, 1.5)
@@ -299,7 +299,7 @@ def test_cole_starts_with_different_untrained_networks(archive, initial):
 def test_cole_samples_by_the_dense_rank_of_mean_utility():
     """Whoever does worst with the archive, itself included, is met most; equals are met alike."""
     generator = COLE(archive=4, initial=3, exponent=2.0)
-    state = generator.start({"w": jnp.array(0.0)}, OneNumber(), KEY)
+    state = generator.init({"w": jnp.array(0.0)}, OneNumber(), KEY)
     np.testing.assert_allclose(generator.weights(state, None), [0.25, 0.25, 0.25, 0, 0.25])
     utility = jnp.array([[1.0, 2, 3, 99], [9, 9, 9, 99], [4, 1, 1, 99], [0, 0, 0, 0]])
     found = generator.weights(state.replace(utility=utility), None)  # means 2, 9, 2; ranks 2, 1, 2
@@ -309,8 +309,8 @@ def test_cole_samples_by_the_dense_rank_of_mean_utility():
 def test_cole_fills_its_archive_as_a_plain_twin_does():
     """The rules of ZSC-Eval's release in plain Python, over 40 generations of random returns."""
     generator = COLE(archive=6, initial=3, generation=2, max_tries=3)
-    state = generator.start({"w": jnp.array(-1.0)}, OneNumber(), KEY)
-    after_rollout = jax.jit(generator.after_rollout)
+    state = generator.init({"w": jnp.array(-1.0)}, OneNumber(), KEY)
+    after = jax.jit(generator.after)
     rng, order = np.random.default_rng(0), [0, 1, 2]
     utility = {p: dict.fromkeys(order, 0.0) for p in order}
     ego, tries, joined, known = dict.fromkeys(order, 0.0), 0, [], {}
@@ -320,7 +320,7 @@ def test_cole_fills_its_archive_as_a_plain_twin_does():
         returns[some] = rng.integers(0, 50 + number, 2)
         returns[6] = rng.integers(0, 200)
         key = jax.random.key(number)
-        state = after_rollout(state, {"w": jnp.float32(number)}, games_of(returns), key)
+        state = after(state, {"w": jnp.float32(number)}, games_of(returns), key)
         known |= {p: returns[p] for p in some}
         for p in known:  # the release looks at all returns that it has seen, at every rollout
             ego[p] = (ego[p] + known[p]) / 2
@@ -353,12 +353,12 @@ def test_cole_fills_its_archive_as_a_plain_twin_does():
 
 def test_cole_ends_a_generation_after_its_rollouts():
     generator = COLE(archive=4, generation=2)
-    state = generator.start({"w": jnp.array(0.0)}, OneNumber(), KEY)
+    state = generator.init({"w": jnp.array(0.0)}, OneNumber(), KEY)
     returns = np.array([12.0, np.nan, 8.0, np.nan, 20.0])
-    first = generator.after_rollout(state, {"w": jnp.array(1.0)}, games_of(returns), KEY)
+    first = generator.after(state, {"w": jnp.array(1.0)}, games_of(returns), KEY)
     assert (int(first.filled), int(first.rollouts), float(first.self_play)) == (3, 1, 20.0)
     assert first.own.tolist() == [6.0, 0.0, 4.0, 0.0]
-    second = generator.after_rollout(first, {"w": jnp.array(2.0)}, games_of(returns), KEY)
+    second = generator.after(first, {"w": jnp.array(2.0)}, games_of(returns), KEY)
     assert (int(second.filled), int(second.rollouts)) == (4, 0)
     assert second.params["w"][3] == 2.0
     assert second.utility[3].tolist() == [9.0, 0.0, 6.0, 20.0]
@@ -376,8 +376,8 @@ def test_unknown_earlier_policies_are_tried_first_and_then_the_best_is_met():
 
 def test_comedi_seats_self_cross_and_mixed_play_and_pays_each_its_weight():
     generator = CoMeDi(members=3, cross_play=0.5, mixed_play=0.25, explore=0.0)
-    state = generator.init(KEY).at[2].set(jnp.array([1.0, 8.0, jnp.nan]))
-    seating = generator.seat(state, 9, 2, KEY)
+    state = generator.init(None, None, KEY).at[2].set(jnp.array([1.0, 8.0, jnp.nan]))
+    seating = generator.seat(state, None, 9, 2, KEY)
     assert seating.own.sum(1).tolist() == [1] * 9
     policy, other, kind = generator.kinds(seating)
     assert policy.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
@@ -386,7 +386,7 @@ def test_comedi_seats_self_cross_and_mixed_play_and_pays_each_its_weight():
     assert kind.tolist() == [0, 0, 0, 0, 1, 2, 0, 1, 2]
     traj = rollout(np.full((1, 9, 1), 4.0), seating)
     traj = traj.replace(info={"shaped_reward": jnp.full((1, 9, 2), 2.0)})
-    paid = generator.pay(state, None, None, traj)
+    paid = generator.reward(state, None, None, traj)
     assert paid.reward[0, :, 0].tolist() == [4, 4, 4, 4, -2, 1, 4, -2, 1]
     assert paid.info["shaped_reward"][0, 4].tolist() == [-1, -1]
     after = generator.after(state, None, traj, KEY)
@@ -396,7 +396,7 @@ def test_comedi_seats_self_cross_and_mixed_play_and_pays_each_its_weight():
 
 
 def test_a_mixture_is_the_other_half_of_the_time_until_it_ends():
-    class Constant:
+    class Constant(Policy):
         def act(self, params, carry, view, key, greedy=False):
             return jnp.full(view.active.shape, params), carry, {}
 
@@ -430,10 +430,11 @@ def test_a_policy_beside_partners_learns_from_its_own_seat_only():
     base = IPPO(PPOConfig(minibatches=1), NetworkConfig(hidden=(4,))).build(
         env, num_tasks=1, updates_per_task=1, critic_ids=3
     )
-    learner = PopulationLearner(base, CoMeDi(members=2, explore=0.0))
-    seating = learner.generator.seat(learner.generator.init(KEY), 6, 2, KEY)
+    generator = CoMeDi(members=2, explore=0.0)
+    seating = generator.seat(generator.init(None, None, KEY), None, 6, 2, KEY)
     seat = jnp.where(seating.own, jnp.arange(2), 0).sum(1, keepdims=True).astype(jnp.int32)
     steps, games = 3, 6
+    kinds = jnp.take_along_axis(generator.critic_id(seating), seat, axis=1)
     number = jnp.arange(games, dtype=jnp.float32)[None, :, None] * jnp.ones((steps, 1, 1))
     blank = View(
         obs=jnp.zeros((steps, games, 1, 1)),
@@ -443,6 +444,7 @@ def test_a_policy_beside_partners_learns_from_its_own_seat_only():
         first=jnp.zeros((steps, games, 1), bool),
         active=jnp.ones((steps, games, 1), bool),
         task_id=jnp.zeros((steps, games, 1), jnp.int32),
+        state=Everyone(None, jnp.broadcast_to(kinds, (steps, games, 1))),
     )
     shaped = jnp.stack([10 + number[..., 0], 20 + number[..., 0]], axis=-1)
     traj = rollout(number, seating).replace(
@@ -452,8 +454,8 @@ def test_a_policy_beside_partners_learns_from_its_own_seat_only():
         last_view=jax.tree.map(lambda x: x[0], blank),
         seat=seat,
     )
-    split = learner.split(traj)
-    assert split.reward[:, 0, :, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    each = split(traj, base, 2, generator.seats_per_table(2))
+    assert each.reward[:, 0, :, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
     wanted = [10 * (1 + int(seat[game, 0])) + game for game in range(games)]
-    assert split.info["shaped_reward"][:, 0, :, 0].reshape(-1).tolist() == wanted
-    assert split.view.state.seat[:, 0, :, 0].tolist() == [[0, 0, 0], [0, 1, 2]]  # kinds of games
+    assert each.info["shaped_reward"][:, 0, :, 0].reshape(-1).tolist() == wanted
+    assert each.view.state.seat[:, 0, :, 0].tolist() == [[0, 0, 0], [0, 1, 2]]  # kinds of games

@@ -1,18 +1,16 @@
 """The continual methods on problems small enough to be worked by hand."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import struct
 from jax.flatten_util import ravel_pytree
 from support.parts import example, make_learner, make_trainer
 
 from brigade import registry
-from brigade.core import Acting, LearnerState, Outputs
+from brigade.core import Acting, Batch, Learner, LearnerState, Outputs, Policy
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods import replay
 from brigade.methods.agem import AGEM, projected, projected_separately
@@ -70,23 +68,39 @@ def state_at(params):
     return LearnerState(params, (), jnp.int32(0))
 
 
-class Scales:
+class Numbers(Batch):
+    """Samples that are numbers [samples, ...]."""
+
+    numbers: jax.Array
+    counts: jax.Array | None = None
+
+    @property
+    def weights(self):
+        return self.counts
+
+    @property
+    def timesteps(self):
+        return self.numbers[0].size
+
+
+class Scales(Learner):
     """Logits are the two weights, and the value the critic's bias, times a number per sample."""
 
-    policy = None
+    policy = Policy()
 
     def groups(self, params):
         return NETWORK.groups(params)
 
     def outputs(self, params, batch):
-        logits = batch[:, None] * params["actor_trunk"]["kernel"] + params["actor_head"]["bias"]
-        return Outputs(logits, batch * params["critic_trunk"]["bias"])
+        x = batch.numbers
+        logits = x[:, None] * params["actor_trunk"]["kernel"] + params["actor_head"]["bias"]
+        return Outputs(logits, x * params["critic_trunk"]["bias"])
 
 
 def end(method, mem, params, batch=(1.0,), key=KEY):
     """End a task at `params`; the batch is one number per sample."""
-    mem, _ = method.end_phase(mem, "train", state_at(params), Scales(), jnp.array(batch), key)
-    return mem
+    numbers = Numbers(jnp.array(batch))
+    return method.end_phase(mem, "train", state_at(params), Scales(), numbers, key)[0]
 
 
 def penalty_and_slope(method, mem, params):
@@ -176,38 +190,26 @@ def test_fisher_information_by_hand():
     params = at(0.0, 0.0)
     # Both actions have probability 1/2, so the slope of either log-probability is +-x/2:
     # the mean of its square over x = 1, 3 is (1/4 + 9/4) / 2.
-    found = fisher(
-        Scales(), params, held(EWC(), params), jnp.array([1.0, 3.0]), 2500, False, jax.random.key(3)
-    )
+    batch, part = Numbers(jnp.array([1.0, 3.0])), held(EWC(), params)
+    found = fisher(Scales(), params, part, batch, 2500, False, jax.random.key(3))
     assert weights(found).tolist() == [1.25, 1.25]
 
 
 def test_fisher_information_uses_no_more_samples_than_asked_for():
     params = at(0.0, 0.0)
-    found = fisher(Scales(), params, held(EWC(), params), jnp.array([2.0, 9.0]), 1, False, KEY)
+    batch = Numbers(jnp.array([2.0, 9.0]))
+    found = fisher(Scales(), params, held(EWC(), params), batch, 1, False, KEY)
     assert weights(found).tolist() == [1.0, 1.0]
 
 
-class Counted(struct.PyTreeNode):
-    """Samples some of which are no moves."""
-
-    numbers: jax.Array
-    weight: jax.Array
-
-
-class ScalesCounted(Scales):
-    def outputs(self, params, batch):
-        return super().outputs(params, batch.numbers)
-
-
 def test_moments_that_are_no_moves_have_no_importance():
-    batch = Counted(jnp.array([1.0, 7.0, 3.0, 8.0]), jnp.array([1.0, 0.0, 1.0, 0.0]))
+    batch = Numbers(jnp.array([1.0, 7.0, 3.0, 8.0]), jnp.array([1.0, 0.0, 1.0, 0.0]))
     params = at(0.0, 0.0)
     part = held(EWC(), params)
-    found = fisher(ScalesCounted(), params, part, batch, 2500, False, jax.random.key(3))
+    found = fisher(Scales(), params, part, batch, 2500, False, jax.random.key(3))
     assert weights(found).tolist() == [1.25, 1.25]  # as for 1 and 3 alone
     params = at(1.0, 0.0)
-    slopes = sensitivity(ScalesCounted(), params, part | params, batch, 2500, False, KEY)
+    slopes = sensitivity(Scales(), params, part | params, batch, 2500, False, KEY)
     assert_close(weights(slopes), [10.0, 0.0])  # 2 x^2, mean over 1 and 3
 
 
@@ -215,25 +217,26 @@ class InSequence(Scales):
     """The same for rows of several moments, as a learner with memory has them."""
 
     def outputs(self, params, batch):
-        out = super().outputs(params, batch.reshape(-1))
-        return Outputs(out.logits.reshape(*batch.shape, 2), out.value.reshape(batch.shape))
+        shape = batch.numbers.shape
+        out = super().outputs(params, Numbers(batch.numbers.reshape(-1)))
+        return Outputs(out.logits.reshape(*shape, 2), out.value.reshape(shape))
 
 
 def test_importance_of_sequences_is_per_timestep():
-    params, timesteps = at(0.0, 0.0), jnp.tile(jnp.array([1.0, 3.0]), 4000)
+    params, timesteps = at(0.0, 0.0), jnp.tile(jnp.array([1.0, 3.0]), 4000).reshape(400, 20)
     part = held(EWC(), params)
-    found = fisher(InSequence(), params, part, timesteps.reshape(400, 20), 8000, False, KEY)
+    found = fisher(InSequence(), params, part, Numbers(timesteps), 8000, False, KEY)
     assert_close(weights(found), 1.25, rtol=0.05)  # as above, from 8000 random timesteps
-    one = fisher(InSequence(), params, part, jnp.array([[2.0], [9.0]]), 1, False, KEY)
+    one = fisher(InSequence(), params, part, Numbers(jnp.array([[2.0], [9.0]])), 1, False, KEY)
     assert weights(one).tolist() == [1.0, 1.0]
     # A gradient's absolute value is taken per timestep, so that none cancels another: 2 |x| = 2.
-    rows = jnp.stack([jnp.tile(jnp.array([1.0, -1.0]), 10)] * 2)
+    rows = Numbers(jnp.stack([jnp.tile(jnp.array([1.0, -1.0]), 10)] * 2))
     params = at(1.0, 0.0)
 
     class Signed(InSequence):
         def outputs(self, params, batch):
             out = super().outputs(params, batch)
-            return Outputs(jnp.sqrt(2.0 + jnp.sign(batch)[..., None] * out.logits), None)
+            return Outputs(jnp.sqrt(2.0 + jnp.sign(batch.numbers)[..., None] * out.logits), None)
 
     slopes = sensitivity(Signed(), params, held(EWC(), params), rows, 40, False, KEY)
     assert_close(weights(slopes), [1.0, 1.0], rtol=1e-5)
@@ -278,11 +281,14 @@ def test_exploration_noise_is_never_regularised():
         assert not penalty_and_slope(method, mem, moved)[1]["actor_log_deviation"].any()
 
 
-class Rows(struct.PyTreeNode):
+class Rows(Batch):
     """Sequences of ten timesteps."""
 
     x: jax.Array
-    timesteps = 10
+
+    @property
+    def timesteps(self):
+        return 10
 
 
 def test_a_replay_buffer_counts_timesteps_not_sequences():
@@ -292,7 +298,7 @@ def test_a_replay_buffer_counts_timesteps_not_sequences():
     seen = []
     mem = method.end_phase(mem, "train", None, None, None, KEY)[0]
 
-    def loss(p, b):
+    def loss(p, b, probability):
         seen.append(b.x.shape)
         return p.sum(), {}
 
@@ -316,14 +322,14 @@ def test_agem_can_project_actor_and_critic_apart_by_hand():
 
 
 def test_agem_asks_the_learner_which_parameters_are_the_critics():
-    batch = jnp.zeros((4, 2))
+    batch = Numbers(jnp.zeros(4))
     for separate, names in ((True, ("critic_trunk", "critic_head")), (False, ())):
         method = AGEM(memory_size=8, separate_critic=separate)
         assert method.start(Scales(), at(1.0, 2.0), batch).critic == names
 
 
 def test_the_critic_has_fisher_information_only_when_asked_for():
-    params, batch = at(0.0, 0.0), jnp.full(4000, 2.0)
+    params, batch = at(0.0, 0.0), Numbers(jnp.full(4000, 2.0))
     part = held(EWC(critic=True), params)
     found = fisher(Scales(), params, part, batch, 4000, True, KEY)
     # Noise of deviation 1 times the slope 2, squared: 4 on average.
@@ -411,9 +417,9 @@ def test_the_importance_of_mas_stays_finite_where_nothing_matters():
 
 
 def test_chunks_of_samples_give_the_mean_over_all():
-    params, batch = at(1.0, 3.0), jnp.linspace(0.0, 2.0, 120)  # 50 + 50 + 20
+    params, batch = at(1.0, 3.0), Numbers(jnp.linspace(0.0, 2.0, 120))  # 50 + 50 + 20
     found = sensitivity(Scales(), params, held(MAS(), params), batch, 2500, False, KEY)
-    expected = 2 * np.mean(np.square(batch)) * np.array([1.0, 3.0])
+    expected = 2 * np.mean(np.square(batch.numbers)) * np.array([1.0, 3.0])
     assert_close(weights(found), expected, rtol=1e-5)
 
 
@@ -444,21 +450,23 @@ def test_synaptic_intelligence_by_hand():
 # The memory of samples
 
 
+class Labelled(Batch):
+    obs: jax.Array
+    place: jax.Array
+
+
 def labelled(label, number, start=0):
     """Samples that know their task and their place in it."""
     place = jnp.arange(start, start + number)
-    return {
-        "obs": jnp.full((number, 2, 3), label, jnp.uint8),
-        "place": place.astype(jnp.int32),
-    }
+    return Labelled(jnp.full((number, 2, 3), label, jnp.uint8), place.astype(jnp.int32))
 
 
 def remembered(mem):
     """[tasks, share] labels and places of finished tasks."""
     share, done = int(mem.share), int(mem.done)
-    obs = np.asarray(mem.samples["obs"])[: done * share].reshape(done, share, -1)
+    obs = np.asarray(mem.samples.obs)[: done * share].reshape(done, share, -1)
     assert (obs == obs[..., :1]).all()
-    return obs[..., 0], np.asarray(mem.samples["place"])[: done * share].reshape(done, share)
+    return obs[..., 0], np.asarray(mem.samples.place)[: done * share].reshape(done, share)
 
 
 def after_tasks(size, counts, batch=5):
@@ -500,11 +508,11 @@ def test_batches_larger_than_a_share_fill_it():
 
 def test_the_buffer_keeps_the_types_of_its_samples():
     mem = AGEM(memory_size=7).init(None, labelled(0, 3))
-    assert mem.samples["obs"].shape == (7, 2, 3)
-    assert mem.samples["obs"].dtype == jnp.uint8
+    assert mem.samples.obs.shape == (7, 2, 3)
+    assert mem.samples.obs.dtype == jnp.uint8
     mem = AGEM(memory_size=7).observe(mem, labelled(200, 3), KEY)
-    assert mem.samples["obs"].dtype == jnp.uint8
-    assert mem.samples["obs"][:4, 0, 0].tolist() == [200, 200, 200, 0]
+    assert mem.samples.obs.dtype == jnp.uint8
+    assert mem.samples.obs[:4, 0, 0].tolist() == [200, 200, 200, 0]
 
 
 def test_replay_samples_every_finished_task_equally():
@@ -513,12 +521,14 @@ def test_replay_samples_every_finished_task_equally():
     slots, probability = jax.jit(replay.choose, static_argnums=1)(mem, 300, KEY)
     assert probability is None
     batch = replay.gather(mem.samples, slots)
-    assert np.bincount(np.asarray(batch["obs"])[:, 0, 0]).tolist() == [0, 100, 100, 100]
-    assert len(set(batch["place"].tolist())) > 20
+    assert np.bincount(np.asarray(batch.obs)[:, 0, 0]).tolist() == [0, 100, 100, 100]
+    assert len(set(batch.place.tolist())) > 20
 
 
-class Keeper:
+class Keeper(Learner):
     """A learner with a replay buffer of its own: samples n from 0 to 9, which weigh n + 1."""
+
+    keeps_samples = True
 
     def __init__(self, label, different=10):
         self.label, self.different = label, different
@@ -527,14 +537,14 @@ class Keeper:
         number = jnp.arange(min(number, 10))
         weight = jnp.where(number < self.different, 1.0 + number, 0.0)
         batch = labelled(self.label, len(number))
-        return batch | {"place": (number % self.different).astype(jnp.int32)}, weight
+        return batch.replace(place=(number % self.different).astype(jnp.int32)), weight
 
 
 def test_samples_of_a_learner_that_keeps_them_are_replayed_by_their_weights():
     method = ER(memory_size=30, sample_size=4)
     mem = method.start(Keeper(0), None, labelled(0, 3))
     unchanged = method.observe(mem, labelled(9, 3), KEY)  # it is asked at the end of the task
-    assert not unchanged.samples["place"].any()
+    assert not unchanged.samples.place.any()
     for label in (1, 2):
         mem, _ = method.end_phase(mem, "train", None, Keeper(label), None, jax.random.key(label))
     labels, places = remembered(mem)
@@ -542,7 +552,7 @@ def test_samples_of_a_learner_that_keeps_them_are_replayed_by_their_weights():
     assert [sorted(row) for row in places.tolist()] == [list(range(10))] * 2
     slots, probability = jax.jit(replay.choose, static_argnums=1)(mem, 9000, KEY)
     batch = replay.gather(mem.samples, slots)
-    label, place = np.asarray(batch["obs"])[:, 0, 0], np.asarray(batch["place"])
+    label, place = np.asarray(batch.obs)[:, 0, 0], np.asarray(batch.place)
     assert np.bincount(label).tolist() == [0, 4500, 4500]
     for each in (1, 2):
         share = np.bincount(place[label == each], minlength=10) / 4500
@@ -565,14 +575,18 @@ def test_samples_that_a_learner_repeats_do_not_push_out_others():
 # A-GEM and ER
 
 
-def linear_loss(params, batch):
-    """Its slope is the mean of the samples."""
-    return jnp.sum(params["actor_trunk"]["kernel"] * batch.mean(0)), {}
+class Slopes(Batch):
+    each: jax.Array
+
+
+def linear_loss(params, batch, probability=None):
+    """Its gradient is the mean of the samples."""
+    return jnp.sum(params["actor_trunk"]["kernel"] * batch.each.mean(0)), {}
 
 
 def rehearsed(method, slope):
     """A buffer in which every sample of the finished task has this gradient."""
-    batch = jnp.tile(jnp.array(slope, jnp.float32), (4, 1))
+    batch = Slopes(jnp.tile(jnp.array(slope, jnp.float32), (4, 1)))
     mem = method.observe(method.init(at(0.0, 0.0), batch), batch, KEY)
     return mem, end(method, mem, at(0.0, 0.0))
 
@@ -594,7 +608,7 @@ def test_agem_sees_all_parameters_as_one_vector():
     method, params = AGEM(memory_size=8, sample_size=4), at(0.0, 0.0)
     _, finished = rehearsed(method, [-1.0, 1.0])
 
-    def loss(params, batch):
+    def loss(params, batch, probability):
         return linear_loss(params, batch)[0] + params["actor_head"]["bias"], {}
 
     edited = method.edit_grads(finished, at(1.0, 0.0, head=5.0), params, loss, KEY)
@@ -686,9 +700,13 @@ def test_every_layer_keeps_its_share_of_the_free_weights():
 
 
 def learner_of(num_tasks):
-    """Stands in for a learner whose network knows how many tasks there are."""
-    network = SimpleNamespace(num_tasks=num_tasks, multi_head=True)
-    return SimpleNamespace(policy=SimpleNamespace(network=network))
+    """Stands in for a learner that knows how many tasks there are."""
+
+    class Told(Learner):
+        pass
+
+    Told.num_tasks = num_tasks
+    return Told()
 
 
 @pytest.mark.parametrize(
@@ -718,7 +736,7 @@ def test_left_to_itself_packnet_gives_equal_shares_of_the_tasks_left(weights, sh
 
 
 def test_packnet_asks_for_its_share_where_the_number_of_tasks_is_unknown():
-    learner, state = SimpleNamespace(policy=SimpleNamespace()), state_at(layer([1.0, 2.0], 1.0))
+    learner, state = Learner(), state_at(layer([1.0, 2.0], 1.0))
     mem = start(PackNet(), state.params)
     with pytest.raises(ValueError, match=r"^PackNet .* how many tasks .*; give keep, .*$"):
         PackNet().check(learner, 1)
@@ -849,7 +867,7 @@ def test_a_layer_that_feeds_a_recurrent_core_is_left_alone():
 
 
 def test_continual_backprop_refuses_a_network_without_hidden_layers():
-    with pytest.raises(ValueError, match="finds no fully connected layer"):
+    with pytest.raises(ValueError, match="there is no fully connected layer"):
         start(CBP(), at(1.0, 2.0))
 
 

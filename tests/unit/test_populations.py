@@ -14,12 +14,12 @@ import brigade
 from brigade.cli import main
 from brigade.cli.training import chosen_generator
 from brigade.core import Acting, Seating
+from brigade.core.seating import pairing_of
 from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.partners.files import load_policies
-from brigade.populations import PopulationLearner
 from brigade.populations.brdiv import BRDiv
 from brigade.populations.ego import EgoGenerator
 from brigade.populations.sp import SelfPlay
@@ -29,7 +29,9 @@ from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
 from brigade.runs.snapshots import at_stages
 from brigade.testing import check_generator
-from brigade.train import DeviceSource, Players
+from brigade.train import DeviceSource, Players, Trainer
+from brigade.train.members import for_each
+from brigade.train.trainer import init_policies, of_each_policy
 from brigade.train.update import update
 
 KEY = jax.random.key(0)
@@ -37,29 +39,33 @@ ENV = Overcooked(2, 4, 5, horizon=8)
 
 
 def learner_for(generator, memory="none", epochs=2):
-    """The population's learner and its base."""
+    """The learner of each policy."""
     ppo = PPOConfig(epochs=epochs, minibatches=2, shaping_steps=None)
     network = NetworkConfig(hidden=(8,), memory=memory, memory_size=4)
     told = {"critic_ids": generator.critic_ids} if generator.critic_ids else {}
-    base = IPPO(ppo, network).build(ENV, num_tasks=1, updates_per_task=4, **told)
-    return PopulationLearner(base, generator), base
+    return IPPO(ppo, network).build(ENV, num_tasks=1, updates_per_task=4, **told)
 
 
-def played(learner, num_envs=None):
-    """A rollout of the population, and the state before it."""
-    generator = learner.generator
-    tables = generator.tables
-    cast = generator.partners(learner.policy)
+def played(generator, memory="none", num_envs=None):
+    """A rollout of the population with its trainer, and the learner's and generator's states."""
+    learner, tables = learner_for(generator, memory), generator.tables
+    cast = generator.cast(learner.policy)
     players = Players(
-        learner.policy, cast.groups, own_seats=1 if cast.groups else 0, members=learner.members
+        learner.policy,
+        cast.groups,
+        own_seats=1 if cast.groups else 0,
+        members=generator.policies,
+        names_partners=generator if generator.critic_ids else None,
     )
     source = DeviceSource(ENV, players, num_envs or 2 * tables, 8, tables)
-    state = learner.init(KEY)
-    seating = generator.seat(state.aux, tables, 2, KEY)
+    trainer = Trainer(source, learner, FineTuning(), generator)
+    state = jax.jit(partial(init_policies, trainer))(KEY)
+    matches = generator.init(state.params, learner.policy, KEY)
+    seating = generator.seat(matches, pairing_of(generator.evaluation(2)[0]), tables, 2, KEY)
     task = brigade.get("benchmarks", "overcooked/layout")().sequence(0, 1, 1)[0]
-    acting = Acting(state.params, learner.cast(state, ()), seating)
+    acting = Acting(state.params, generator.partners(matches, state.params, ()), seating)
     _, traj = jax.jit(source.next)(source.start(KEY, task), acting, task, KEY)
-    return state, traj
+    return trainer, state, matches, traj
 
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "population_play.py:PopulationPlay")
@@ -77,17 +83,18 @@ POPULATIONS = [name for name in brigade.names("generators") if name not in EGOS]
 def test_generators_keep_their_promises(name):
     kind = brigade.get("generators", name)
     generator = kind(members=3)
-    learner, _ = learner_for(generator)
-    check_generator(generator, learner, ENV, played(learner)[1])
+    trainer, _, _, traj = played(generator)
+    check_generator(generator, trainer, ENV, traj)
 
 
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_a_member_learns_as_it_would_alone(memory):
     """The same rollout, cut out for each member, through the one update: the same parameters."""
-    learner, base = learner_for(SelfPlay(members=3), memory)
-    state, traj = played(learner)
-    together, _, _ = jax.jit(partial(update, learner, FineTuning()))(state, (), traj, KEY)
-    each = jax.jit(lambda traj: learner.split(base.per_seat(traj)))(traj)
+    trainer, state, matches, traj = played(SelfPlay(members=3), memory)
+    base = trainer.learner
+    each = jax.jit(partial(of_each_policy, trainer))(state.params, matches, traj)
+    learn = partial(update, base, FineTuning())
+    together, _, _ = jax.jit(partial(for_each, 3, learn))(KEY, state, (), each)
     prepare = jax.jit(base.prepare)
 
     @jax.jit
@@ -96,12 +103,10 @@ def test_a_member_learns_as_it_would_alone(memory):
         grads = jax.grad(lambda params: base.loss(params, own, batch, KEY)[0])(own.params)
         return base.apply_gradients(own, grads)
 
-    prepare_key, _, _ = jax.random.split(KEY, 3)
-    prepare_keys = jax.random.split(prepare_key, 3)
-    for member in range(3):
-        alone = jax.tree.map(lambda x, m=member: x[m], each)
-        own = jax.tree.map(lambda x, m=member: x[m], learner._each(state))
-        own, data, index = prepare(own, alone, prepare_keys[member])
+    for member, key in enumerate(jax.random.split(KEY, 3)):
+        prepare_key, _, _ = jax.random.split(key, 3)
+        alone, own = (jax.tree.map(lambda x, m=member: x[m], tree) for tree in (each, state))
+        own, data, index = prepare(own, alone, prepare_key)
         for row in index:  # plainly, one gradient step after another
             own = gradient_step(own, data, row)
         for a, b in zip(jax.tree.leaves(own.params), jax.tree.leaves(together.params), strict=True):
@@ -109,9 +114,8 @@ def test_a_member_learns_as_it_would_alone(memory):
 
 
 def test_a_member_gets_what_its_own_seats_saw():
-    learner, _ = learner_for(BRDiv(members=2))
-    _, traj = played(learner)
-    split = learner.split(traj)
+    trainer, state, matches, traj = played(BRDiv(members=2))
+    split = of_each_policy(trainer, state.params, matches, traj)
     assert split.action.shape == (4, 8, 4, 1)  # policies, steps, 2 places x 2 games, seat
     member = np.repeat(np.asarray(traj.seating.member), 2, axis=0)  # [games, seats]
     for policy in range(4):
@@ -127,11 +131,10 @@ def test_a_member_gets_what_its_own_seats_saw():
 
 
 def test_shared_shaping_is_shared_before_members_part():
-    learner, base = learner_for(SelfPlay(members=2))
-    _, traj = played(learner)
+    trainer, state, matches, traj = played(SelfPlay(members=2))
     shaped = jnp.zeros(traj.reward.shape).at[..., 0].set(3.0)
     traj = traj.replace(info=traj.info | {"shaped_reward": shaped})
-    split = learner.split(base.per_seat(traj))
+    split = of_each_policy(trainer, state.params, matches, traj)
     assert np.unique(split.info["shaped_reward"]).tolist() == [3.0]
 
 
@@ -165,11 +168,10 @@ def test_brdiv_weighs_own_pairs_against_all_others(swapped):
 
 def test_brdiv_pays_by_pairing():
     """Others are paid for what they do not achieve: soups and shaping alike."""
-    learner, _ = learner_for(BRDiv(members=2, both_seats=False))
-    _, traj = played(learner)
+    trainer, _, _, traj = played(BRDiv(members=2, both_seats=False))
     ones = jnp.ones(traj.reward.shape)
     traj = traj.replace(reward=20 * ones, info=traj.info | {"shaped_reward": 3 * ones})
-    paid = learner.generator.pay((), learner.base, None, traj)
+    paid = trainer.matchmaker.reward((), trainer.learner, None, traj)
     weight = np.repeat(np.array([1.0, -1 / 3, -1 / 3, 1.0]), 2)  # 2 a c / ((n - 1) (1 + 2 a))
     np.testing.assert_allclose(paid.reward[0, :, 0], 20 * weight, rtol=1e-6)
     np.testing.assert_allclose(paid.info["shaped_reward"][3, :, 1], 3 * weight, rtol=1e-6)
@@ -179,22 +181,22 @@ def test_brdiv_plays_all_pairings_on_both_seats():
     generator = BRDiv(members=3)
     seen = set()
     for number in range(20):
-        member = np.asarray(generator.seat((), 9, 2, jax.random.key(number)).member)
+        member = np.asarray(generator.seat((), None, 9, 2, jax.random.key(number)).member)
         pairs = {tuple(sorted(row)) for row in member.tolist()}
         assert pairs == {(i, 3 + j) for i in range(3) for j in range(3)}
         seen |= {tuple(row) for row in member.tolist()}
     assert len(seen) == 18
-    fixed = BRDiv(members=3, both_seats=False).seat((), 9, 2, KEY).member
+    fixed = BRDiv(members=3, both_seats=False).seat((), None, 9, 2, KEY).member
     assert (np.asarray(fixed)[:, 0] >= 3).all()
 
 
-def test_critics_know_whom_they_play_with_and_actors_do_not():
-    learner, base = learner_for(BRDiv(members=2))
-    state, traj = played(learner)
-    params = jax.tree.map(lambda x: x[0], state.params)
-    own = jax.tree.map(lambda x: x[0], learner.split(traj))
-    base_state = jax.tree.map(lambda x: x[0], learner._each(state))
-    _, data, index = base.prepare(base_state, own, KEY)
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_critics_know_whom_they_play_with_and_actors_do_not(memory):
+    trainer, state, matches, traj = played(BRDiv(members=2), memory)
+    base, each = trainer.learner, of_each_policy(trainer, state.params, matches, traj)
+    own, first = (jax.tree.map(lambda x: x[0], tree) for tree in (each, state))
+    params = first.params
+    _, data, index = base.prepare(first, own, KEY)
     batch = base.take(data, index[0])
     swapped = batch.inputs.joint.replace(seat=1 - batch.inputs.joint.seat)
     other = batch.replace(inputs=batch.inputs.replace(joint=swapped))
@@ -243,7 +245,7 @@ def test_a_population_is_a_run_like_any_other(tmp_path):
     config = json.loads((whole.path / "config.json").read_text())
     assert config["measures"] == ["own_pairs", "other_pairs"]
     assert config["config"]["generator_settings"]["members"] == 2
-    assert load(whole.path).parts.learner.members == 4
+    assert load(whole.path).parts.trainer.policies == 4
 
 
 def test_an_ego_with_an_archive_continues_as_if_never_stopped(tmp_path):
@@ -308,12 +310,13 @@ def test_e3t_meets_a_noisy_copy_of_itself(tmp_path):
         "Noisy",
         "ActorCriticPolicy",
     ]
-    state = parts.learner.init(KEY)
-    copy, own = parts.learner.cast(state, ())
+    params, strategy = parts.learner.policy.init(KEY), parts.trainer.matchmaker
+    state = strategy.init(params, parts.learner.policy, KEY)
+    copy, own = strategy.partners(state, params, ())
     for a, b in zip(jax.tree.leaves(copy), jax.tree.leaves(own), strict=True):
         assert (a == b).all()
-    pairing = jax.tree.map(lambda x: x[0], parts.table.pairings[0])
-    seating = parts.learner.seat(state, pairing, 8, 2, KEY)
+    pairing = jax.tree.map(lambda x: x[0], parts.lineup.pairings[0])
+    seating = strategy.seat(state, pairing, 8, 2, KEY)
     assert seating.own.sum(1).tolist() == [1] * 8  # one seat each is the ego's
     assert seating.own.sum(0).tolist() == [4, 4]
     assert (seating.member[~seating.own] == 0).all()  # the noisy copy, never itself
@@ -431,17 +434,14 @@ def test_the_generator_of_a_config_file_holds(tmp_path, capsys):
         ({"generator": "brdiv", "generator_settings": {"members": 1}}, "members is 1"),
         ({"generator": "brdiv", "generator_settings": {"cross_play": -1.0}}, "cross_play is -1.0"),
         ({"generator": "brdiv", "num_envs": 10}, "it must be a multiple of 9"),
-        ({"generator": "sp", "method": "ewc"}, "a population needs --method ft"),
-        ({"generator": "sp", "learner": "mappo"}, "a population needs --learner ippo"),
+        ({"generator": "brdiv", "learner": "mappo"}, "cannot be central or share a trunk"),
+        ({"generator": "hsp", "learner": "mappo"}, "use ippo or iql"),
         ({"generator": "sp", "partners": ["human"]}, "a population trains without partners"),
-        (
-            {"generator": "brdiv", "network": {"memory": "gru"}},
-            "cannot be central, recurrent or share a trunk",
-        ),
+        ({"generator": "mep", "network": {"memory": "gru"}}, "needs policies without memory"),
         ({"generator": "brdiv", "network": {"shared_trunk": True}}, "no shared_trunk"),
         (
             {"benchmark": "meal/level-1", "generator": "brdiv", "env": {"num_agents": 3}},
-            "this game has 3 seats",
+            "this game has 3",
         ),
     ],
 )
@@ -455,19 +455,19 @@ def test_a_population_has_a_table_for_every_member():
     assert parts.trainer.source.tables == 8
 
 
-@pytest.mark.parametrize(("generator", "seats"), [("sp", 2), ("brdiv", 1)])
-def test_shaped_rewards_decay_with_the_steps_of_a_policy(generator, seats):
-    """Self-play has two samples per step of a policy, a pair of BRDiv one each."""
-    settings = {"generator": generator, "num_envs": 72, "ppo": {"shaping_steps": 1000.0}}
-    parts = assemble(from_dict(SMALL | settings))
-    assert parts.learner.base.config.shaping_steps == 1000 * seats
+@pytest.mark.parametrize(("generator", "games"), [(SelfPlay(members=3), 2), (BRDiv(members=3), 6)])
+def test_schedules_count_the_steps_of_each_policy(generator, games):
+    """Two games a table: self-play has both seats of its own, a pair of BRDiv one seat in three."""
+    trainer, state, matches, traj = played(generator)
+    each = of_each_policy(trainer, state.params, matches, traj)
+    assert each.steps == 8 * games
+    assert traj.steps == 8 * 2 * generator.tables
 
 
 def test_shaping_fades_by_the_steps_of_each_policy():
     """After as many steps of its own as a learner alone: 2 policies, 8 games of 100 steps."""
     settings = SMALL | {"generator": "sp", "generator_settings": {"members": 2}, "num_envs": 8}
     settings |= {"ppo": SMALL["ppo"] | {"shaping_steps": 800}}
-    base = assemble(from_dict(settings)).learner.base
-    per_policy = 8 * 100 * 2 // 2  # a rollout's samples of one policy: every seat of its 4 games
-    weights = [float(base._shaping_weight(jnp.int32(n), per_policy)) for n in range(4)]
+    learner = assemble(from_dict(settings)).learner
+    weights = [float(learner._shaping_weight(jnp.int32(n), 4 * 100)) for n in range(4)]
     assert weights == [1.0, 0.5, 0.0, 0.0]

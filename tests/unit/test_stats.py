@@ -5,12 +5,12 @@ import pytest
 from scipy import stats as scipy_stats
 
 from brigade.metrics.stats import (
+    bootstrap,
     inter_quartile_mean,
     inter_quartile_mean_interval,
     paired_test,
     probability_of_improvement,
     smallest_p,
-    stratified_bootstrap,
 )
 
 RNG = np.random.default_rng(5)
@@ -36,7 +36,7 @@ def test_a_bootstrap_resamples_seeds_within_their_task():
 def test_the_bootstrap_agrees_with_scipys():
     """One stratum, the mean: SciPy's percentile bootstrap, up to what random numbers differ."""
     scores = OURS[:, :1]
-    low, high = stratified_bootstrap(
+    low, high = bootstrap(
         lambda drawn: drawn.mean(axis=(1, 2)), [scores], resamples=9999
     )
     found = scipy_stats.bootstrap(

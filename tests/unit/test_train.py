@@ -11,7 +11,16 @@ import pytest
 from flax import struct
 from support.parts import EPISODES, NUM_ENVS, NUM_STEPS, example, make_learner, make_trainer
 
-from brigade.core import Acting, ContinualMethod, Environment, Round, TaskSequence, TimeStep, View
+from brigade.core import (
+    Acting,
+    ContinualMethod,
+    Environment,
+    Policy,
+    Round,
+    TaskSequence,
+    TimeStep,
+    View,
+)
 from brigade.core.streams import AFTER_ROLLOUT, EVALUATION, SEATS
 from brigade.envs.overcooked import EVENTS, Overcooked, sequence_from_grids
 from brigade.envs.overcooked.generate import generate_sequence
@@ -45,7 +54,7 @@ def test_unrolled_loops_compute_the_same(memory, monkeypatch):
         state = learner.init(jax.random.key(0))
         begun = source.start(jax.random.key(1), sequence[0])
         _, traj = source.next(begun, Acting(state.params), sequence[0], jax.random.key(2))
-        return update(learner, FineTuning(), state, (), traj, jax.random.key(3))[0].params
+        return update(learner, FineTuning(), jax.random.key(3), state, (), traj)[0].params
 
     plain = jax.jit(one_update)()
     for module in (collect_module, update_module, memory_module):
@@ -125,7 +134,7 @@ class Counter(Environment):
 
 
 @dataclass(frozen=True)
-class Watcher:
+class Watcher(Policy):
     """A policy whose recorded value is what it sees."""
 
     def init(self, key):

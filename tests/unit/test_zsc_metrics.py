@@ -346,19 +346,16 @@ def test_one_seed_has_no_interval() -> None:
     assert all(isnan(end) for end in zsc_eval.br_proximity_table([[[5, 6]]], [[10, 10]]).interval)
 
 
-def test_seeds_are_resampled_within_each_partner_and_seat() -> None:
-    # All seeds agree, so resampling within a stratum changes nothing, across strata it would.
-    table = zsc_eval.br_proximity_table(np.tile([[1, 2], [3, 9]], (4, 1, 1)), np.full((2, 2), 10))
-    assert table.interval == pytest.approx((table.value, table.value))
-
-
-def test_strata_are_resampled_independently() -> None:
-    # The mean of the middle two of four fair coins is 0, .5 or 1 with chance 5, 6, 5 in 16. Were
-    # a seed taken for both partners at once, 1, 2, 1 in 4. The interval starts at the 28th of 100.
-    table = zsc_eval.br_proximity_table(
-        [[[0], [0]], [[1], [1]]], [[1], [1]], confidence=0.44, resamples=5000
+def test_an_ego_is_resampled_with_all_its_partners_and_seats() -> None:
+    # Two egos with means 0.25 and 0.75: 1, 2, 1 in 4. Within each partner, the mean of the middle
+    # two of four fair coins would be 0, .5 or 1 with chance 5, 6, 5 in 16.
+    returns, best = [[[0], [0.5]], [[1], [0.5]]], [[1], [1]]
+    narrow, wide = (
+        zsc_eval.br_proximity_table(returns, best, confidence=confidence, resamples=5000).interval
+        for confidence in (0.44, 0.56)
     )
-    assert table.interval == (0.0, 1.0)
+    assert narrow == (0.5, 0.5)
+    assert wide == (0.25, 0.75)
 
 
 def test_the_interval_agrees_with_a_plain_bootstrap() -> None:
@@ -366,7 +363,7 @@ def test_the_interval_agrees_with_a_plain_bootstrap() -> None:
     ratios = rng.uniform(0, 1.2, size=(5, 4, 2))
     values = []
     for _ in range(2000):
-        drawn = [rng.choice(ratios[:, p, s], 5) for p in range(4) for s in range(2)]
+        drawn = [ratios[rng.integers(5)].ravel() for _ in range(5)]
         values.append(np.sort(np.concatenate(drawn))[10:30].mean())  # 40 values, 10 cut
     for confidence in (0.95, 0.5):
         table = zsc_eval.br_proximity_table(ratios, np.ones((4, 2)), confidence=confidence)

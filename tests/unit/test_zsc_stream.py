@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from brigade.benchmarks.zsc_stream import StreamSettings, stream
+from brigade.core import Policy
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.learners import IPPO, NetworkConfig
 from brigade.partners.files import Policies, interface
@@ -77,7 +78,7 @@ def test_a_partner_sees_its_own_kitchen_in_a_larger_one():
             seen.append(now.view.obs)
         return jnp.stack(seen)
 
-    class Watcher:
+    class Watcher(Policy):
         def act(self, params, carry, view, key, greedy=False):
             return view.obs, carry, {}
 

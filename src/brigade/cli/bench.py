@@ -18,16 +18,16 @@ from rich.console import Console
 
 from brigade.benchmarks.meal import kitchens
 from brigade.cli.plan import device
-from brigade.core import Acting, Cast, Environment, Key
+from brigade.core import Acting, Cast, Environment, Key, Matchmaker
 from brigade.core.compile import jit, keep_programs
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.learners.ppo import Precision
 from brigade.methods.ft import FineTuning
-from brigade.populations import PopulationLearner
 from brigade.populations.sp import SelfPlay
-from brigade.runs.assemble import changing_inputs, population_table
+from brigade.runs.assemble import changing_inputs, lineup_of
+from brigade.runs.config import RunConfig
 from brigade.runs.speed import Speed, speed_of
-from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
+from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
 from brigade.train.trainer import TrainState, evaluate, pick, stack_sequences
 from brigade.train.update import update
@@ -97,19 +97,18 @@ class Training:
             updates_per_task=updates_per_task,
             changing_inputs=changing_inputs(self.env, sequences),
         )
-        table, number = Table(), setting.population or 1
-        if setting.population:
-            generator = SelfPlay(setting.population)
-            self.learner = PopulationLearner(self.learner, generator)
-            table = population_table(generator, Cast(), self.env, sequences)
-        players, method = Players(self.learner.policy, members=number), FineTuning()
+        matchmaker = SelfPlay(setting.population) if setting.population else Matchmaker()
+        config = RunConfig(benchmark=benchmark.id, tasks=setting.tasks)
+        lineup = lineup_of(config, benchmark, matchmaker, Cast(), sequences)
+        number, method = matchmaker.policies, FineTuning()
+        players = Players(self.learner.policy, members=number)
         self.source = DeviceSource(
             self.env, players, setting.num_envs, setting.num_steps, tables=number
         )
-        self.trainer = Trainer(self.source, self.learner, method)
+        self.trainer = Trainer(self.source, self.learner, method, matchmaker)
         self.evaluator = Evaluator(self.env, players, method, EVAL_EPISODES)
         self.seeds = range(setting.seeds)
-        self.tasks = stack_sequences(sequences, table.pairings)
+        self.tasks = stack_sequences(sequences, lineup.pairings)
 
     def start(self) -> TrainState:
         """Fresh parameters, in the first task."""
@@ -123,7 +122,7 @@ class Training:
     def evaluate(self, state: TrainState, number: int) -> Any:
         """Play all tasks."""
         keys = jax.random.split(jax.random.key(number), len(self.seeds))
-        return evaluate(self.trainer, self.evaluator, state.learner, state.memory, self.tasks, keys)
+        return evaluate(self.trainer, self.evaluator, state, self.tasks, keys)
 
 
 def training_speed(setting: TrainingSetting) -> TrainingSpeed:
@@ -186,7 +185,7 @@ def update_speed(setting: TrainingSetting) -> Speed:
 
     @jit
     def learn(learner: Any, traj: Any, key: Key) -> Any:
-        return update(training.learner, FineTuning(), learner, (), traj, key)[0]
+        return update(training.learner, FineTuning(), key, learner, (), traj)[0]
 
     return speed_of(
         lambda number: learn(state.learner, traj, jax.random.key(number)),

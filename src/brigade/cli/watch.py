@@ -55,7 +55,7 @@ def save_episode(
 
 def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
     """The index of an evaluation's table: ordered by partner, then by the learner's seats."""
-    partners, seats = run.parts.table.partner_names, run.parts.table.seat_names
+    partners, seats = run.parts.lineup.partner_names, run.parts.lineup.seat_names
     for what, name, known in (("partner", partner, partners), ("seat", seat, seats)):
         if name is not None and name not in known:
             raise UserError(unknown_name(what, name, known))
@@ -66,7 +66,7 @@ def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
 def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> tuple[Any, float]:
     """The states of one episode [steps, ...], and its score."""
     env, players = run.parts.benchmark.env, run.parts.evaluator.players
-    rounds: Round = stack_sequences(run.parts.sequences, run.parts.table.pairings)
+    rounds: Round = stack_sequences(run.parts.sequences, run.parts.lineup.pairings)
     now: Round = pick(pick(rounds, seed), task)
     tables = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
     acting = Acting(run.acting_params(seed, task), run.cast(seed), seating_of(now.pairing))

@@ -7,12 +7,14 @@ repeated from a key. `brigade.testing` checks these requirements.
 from brigade.core.benchmark import Benchmark
 from brigade.core.environment import Environment
 from brigade.core.learner import Learner, LearnerSettings
+from brigade.core.matchmaker import Matchmaker
 from brigade.core.method import ContinualMethod, LossOf, LossOn
 from brigade.core.policy import Policy
 from brigade.core.seating import Acting, Cast, Group, Pairing, Seating
 from brigade.core.source import Source
 from brigade.core.types import (
     Array,
+    Batch,
     Everyone,
     HiddenLayer,
     Key,
@@ -32,6 +34,7 @@ from brigade.core.types import (
 __all__ = [
     "Acting",
     "Array",
+    "Batch",
     "Benchmark",
     "Cast",
     "ContinualMethod",
@@ -45,6 +48,7 @@ __all__ = [
     "LearnerState",
     "LossOf",
     "LossOn",
+    "Matchmaker",
     "Memories",
     "Metrics",
     "Outputs",

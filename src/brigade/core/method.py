@@ -21,7 +21,7 @@ class LossOn(Protocol):
     """The learner's loss on replayed samples."""
 
     def __call__(
-        self, params: Params, replayed: Batch, *probability: Array
+        self, params: Params, replayed: Batch, probability: Array | None = None
     ) -> tuple[Array, Metrics]:
         """`probability` [samples], relative to all alike, is given for samples of `keep` only."""
         ...
@@ -70,10 +70,24 @@ class ContinualMethod:
     # change the policy before the last evaluation of a task, such as pruning, belongs to the end of
     # a phase that is not the last: (("train", 1.0), ("done", 0.0)).
     phases: ClassVar[tuple[tuple[str, float], ...]] = (("train", 1.0),)
+    # False: nothing happens at the end of a phase, so a run may be made longer in any of them.
+    ends_matter: ClassVar[bool] = True
     # False: every task of a stream must be new, with its own id in training order.
     tasks_may_recur: ClassVar[bool] = True
     # True: every rollout is of a random task of the stream, and schedules last for all of it.
     mixes_tasks: ClassVar[bool] = False
+
+    @property
+    def replayed(self) -> int:
+        """Timesteps of earlier tasks in a gradient step, which must fit into memory."""
+        return 0
+
+    def equip(self, learner: Learner) -> Learner:
+        """The learner after the method has changed its policy's network, such as by adding columns.
+
+        Once, when a run is put together, before any parameters exist.
+        """
+        return learner
 
     def check(self, learner: Learner, repetitions: int) -> None:
         """Raise a one-line ValueError if the method cannot be used.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, ClassVar
 
+import jax
+
+from brigade.core.distributions import Categorical, Sampled
 from brigade.core.types import (
     Array,
     Carry,
@@ -13,25 +16,72 @@ from brigade.core.types import (
 )
 
 
-class Policy(Protocol):
-    """A function plus parameters. Views and recurrent states have leaves [*batch, ...], with one
-    entry per seat that it acts for.
+class Policy:
+    """A function plus parameters: the base class of policies.
 
-    Optional members: `always_samples = True` if it has no greedy actions;
-    `slow_when_batched = True` if seeds train faster one after another than in a batch; `predicts`,
-    names of the environment's `targets` that rollouts should hold, in `extras["targets"]`.
+    Views and recurrent states have leaves [*batch, ...], with one entry per seat that it acts for.
+    A policy is hashable, such as a frozen dataclass: it is a static argument of compiled programs.
+    Only `init` and `act` have no default.
     """
 
-    def init(self, key: Key) -> Params: ...
+    # Its registered name in policy files; empty if a file cannot hold it.
+    kind: ClassVar[str] = ""
+
+    @property
+    def always_samples(self) -> bool:
+        """Whether it has no greedy actions."""
+        return False
+
+    @property
+    def slow_when_batched(self) -> bool:
+        """Whether seeds train faster one after another than in a batch."""
+        return False
+
+    @property
+    def sees_everyone(self) -> bool:
+        """Whether its critic gets the observations of all seats, in `View.state`."""
+        return False
+
+    @property
+    def predicts(self) -> tuple[str, ...]:
+        """Names of the environment's labels that rollouts should hold, in `extras["targets"]`."""
+        return ()
+
+    @property
+    def distribution(self) -> type[Sampled]:
+        """What the logits of its learner's `outputs` mean."""
+        return Categorical
+
+    def init(self, key: Key) -> Params:
+        """Initial parameters; () if there are none."""
+        raise NotImplementedError
+
     def initial_carry(self, batch: tuple[int, ...]) -> Carry:
         """Initial recurrent states; () for a policy without one."""
-        ...
+        return ()
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether it has recurrent states."""
+        return bool(jax.tree.leaves(jax.eval_shape(lambda: self.initial_carry((1,)))))
 
     def act(
         self, params: Params, carry: Carry, view: View, key: Key, greedy: bool = False
-    ) -> tuple[Array, Carry, dict[str, Array]]:
+    ) -> tuple[Array, Carry, dict[str, Any]]:
         """Actions [*batch, ...], the next recurrent states and what to record for the learner.
 
         Recurrent states are reset where `view.first` is True.
         """
-        ...
+        raise NotImplementedError
+
+    def logits(self, params: Params, view: View) -> Array:
+        """What it would choose its actions from at these timesteps, without memory of others."""
+        raise ValueError(f"{type(self).__name__} has no probabilities of actions; use ippo")
+
+    def actor(self, params: Params, task: int | None) -> tuple[Policy, Params]:
+        """The policy and its parameters without what only training needs, acting as on `task`."""
+        return self, params
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values from which the registered function of its `kind` makes the policy again."""
+        raise NotImplementedError

@@ -102,7 +102,7 @@ class Group:
     balanced: bool = False  # all members have equally many seats: no parameters are gathered
 
     def __post_init__(self) -> None:
-        if self.greedy and getattr(self.policy, "always_samples", False):
+        if self.greedy and self.policy.always_samples:
             raise ValueError(
                 f"{type(self.policy).__name__} always samples and has no greedy action; "
                 "leave out --greedy-partners or --greedy"
@@ -182,4 +182,13 @@ def pairings(
         jnp.asarray(weights),
         jnp.asarray(seats_of_task),
         Seating(jnp.asarray(member), jnp.asarray(own_everywhere)),
+    )
+
+
+def pairing_of(seating: Seating) -> Pairing:
+    """The pairing of a population, whose evaluations have this seating."""
+    return Pairing(
+        weights=jnp.ones(1),
+        arrangements=jnp.arange(int(seating.own[0].sum()))[None],
+        evaluation=jax.tree.map(lambda x: x[:, None], seating),
     )

@@ -25,7 +25,6 @@ Params: TypeAlias = Any
 Carry: TypeAlias = Any
 State: TypeAlias = Any
 Data: TypeAlias = Any
-Batch: TypeAlias = Any
 Index: TypeAlias = Any
 MethodState: TypeAlias = Any
 SourceState: TypeAlias = Any
@@ -90,6 +89,30 @@ class Trajectory(struct.PyTreeNode):
     last: dict[str, Array]  # the policy's extras there
     seating: Seating | None = None  # None: the learner has every seat
     seat: Array | None = None  # [B, seats] int32: the learner's seats; None: it has every seat
+    # Environment steps of one policy of a population, whose rows are seats; None: T * B.
+    env_steps: int | None = struct.field(pytree_node=False, default=None)
+
+    @property
+    def steps(self) -> int:
+        """Environment steps, for schedules that are counted in them."""
+        return self.env_steps or self.valid.size
+
+
+class Batch(struct.PyTreeNode):
+    """Samples of a minibatch, leaves [samples, ...]: what methods may read of them.
+
+    A sample is a timestep of a seat, or a sequence of them.
+    """
+
+    @property
+    def weights(self) -> Array | None:
+        """[samples, ...] f32, an entry per timestep: 0 where it does not count. None: all count."""
+        return None
+
+    @property
+    def timesteps(self) -> int:
+        """Timesteps per sample, counted for every seat in it."""
+        return 1
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, to be a static argument
@@ -139,6 +162,8 @@ class ParameterGroups(NamedTuple):
     heads: tuple[str, ...] = ()  # the last layers
     exploration: tuple[str, ...] = ()  # standard deviations of continuous actions
     layers: tuple[HiddenLayer, ...] = ()  # hidden layers whose outgoing weights are known
+    why_no_layers: str = ""  # why there are none, and what would be right
+    shared_heads: bool = False  # whether the heads are shared by several tasks
 
 
 class LearnerState(struct.PyTreeNode):

@@ -16,9 +16,11 @@ from flax import struct
 
 from brigade.core import (
     Array,
+    Batch,
     Environment,
     Everyone,
     Key,
+    Learner,
     LearnerState,
     Metrics,
     Outputs,
@@ -186,10 +188,10 @@ class NetworkConfig:
 
         With `critic_ids`, the number of partner ids, it gets the id of the partner.
         """
-        if critic_ids and (central or self.shared_trunk or self.memory != "none"):
+        if critic_ids and (central or self.shared_trunk):
             raise ValueError(
-                "a critic that gets partner ids cannot be central, recurrent or share a trunk; "
-                "use learner ippo, no memory and no shared_trunk"
+                "a critic that gets partner ids cannot be central or share a trunk; use learner "
+                "ippo and no shared_trunk"
             )
         if central and (self.shared_trunk or self.encoder != "mlp"):
             raise ValueError(
@@ -247,7 +249,7 @@ class NetworkInputs(struct.PyTreeNode):
     carry: Any = None
 
 
-class Samples(struct.PyTreeNode):
+class Samples(Batch):
     """One entry per timestep, environment and seat: leaves [samples, ...]."""
 
     inputs: Any  # NetworkInputs, or sequences of them
@@ -260,13 +262,18 @@ class Samples(struct.PyTreeNode):
     value_weight: Array  # f32: 1 for every step that was played, for the value loss
 
     @property
+    def weights(self) -> Array:
+        """Where the seat was active."""
+        return self.weight
+
+    @property
     def timesteps(self) -> int:
-        """Timesteps per entry: 1, or the length of a sequence."""
+        """1, or the length of a sequence."""
         return math.prod(self.weight.shape[1:])
 
 
 @dataclass(frozen=True)
-class PPO:
+class PPO(Learner):
     """PPO on the learner's own seats."""
 
     policy: ActorCriticPolicy
@@ -278,6 +285,16 @@ class PPO:
     def seats(self) -> int:
         """The number of seats a central critic sees; 0 without one."""
         return self.policy.network.central_seats
+
+    @property
+    def joins_seats(self) -> bool:
+        """Whether the critic sees all seats of a table."""
+        return bool(self.seats)
+
+    @property
+    def num_tasks(self) -> int:
+        """The number of tasks that the network was built for."""
+        return self.policy.network.num_tasks
 
     def groups(self, params: Any) -> ParameterGroups:
         """The roles of the parameters, as declared by the network."""
@@ -322,7 +339,7 @@ class PPO:
     ) -> Samples:
         """The samples without the inputs: leaves [T, B, seats, ...]."""
         cfg = self.config
-        shaping = self._shaping_weight(state.updates, traj.valid.size)
+        shaping = self._shaping_weight(state.updates, traj.steps)
         bootstraps = cfg.time_limit == "bootstrap"
         advantage = generalised_advantage(
             total_reward(traj, shaping, cfg.share_shaping),
@@ -460,7 +477,9 @@ class PPO:
             "approx_kl": approx_kl,
         }
 
-    def rehearse(self, params: Any, state: LearnerState, batch: Samples) -> tuple[Array, Metrics]:
+    def rehearse(
+        self, params: Any, state: LearnerState, batch: Samples, probability: Array | None = None
+    ) -> tuple[Array, Metrics]:
         """Behaviour cloning of the stored actions, plus the value loss.
 
         The surrogate is no use here. It improves on an old policy that no longer exists, and it has
@@ -506,10 +525,6 @@ class PPO:
         rate = self._learning_rate(state.updates)
         params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
         return state.replace(params=params, opt_state=opt_state)
-
-    def after_update(self, state: LearnerState, index: Array, metrics: Metrics) -> LearnerState:
-        """Nothing to do after a gradient step."""
-        return state
 
     def _optimizer(self) -> optax.GradientTransformation:
         # All parameters as one vector: a few GPU kernels instead of a few per parameter.

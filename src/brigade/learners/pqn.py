@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from brigade.core import Array, Environment, Key, LearnerState, Metrics, Trajectory
+from brigade.core import Array, Environment, Key, LearnerSettings, LearnerState, Metrics, Trajectory
 from brigade.core.checks import at_least, positive, within
 from brigade.learners.losses import total_reward
 from brigade.learners.ppo import take_rows
@@ -98,6 +98,11 @@ class PQNLearner(SequenceLearner):
         params = self.policy.init(key)
         return LearnerState(params, self._optimizer().init(params), jnp.int32(0))
 
+    @property
+    def joins_seats(self) -> bool:
+        """Whether the values of all own seats are summed."""
+        return self.config.sum_seats
+
     def for_few_shot(self) -> PQNLearner:
         """The learner of a clone that is trained for a few updates: its rate does not decay."""
         rate = self.config.learning_rate
@@ -118,7 +123,7 @@ class PQNLearner(SequenceLearner):
         check_length(length, 0, steps)
         shaping = jnp.float32(1.0)
         if cfg.shaping_steps is not None:
-            done = state.updates * (traj.valid.size / cfg.shaping_steps)
+            done = state.updates * (traj.steps / cfg.shaping_steps)
             shaping = jnp.clip(1.0 - done, 0.0, 1.0)
         reward = total_reward(traj, shaping, cfg.share_shaping)
         sequences = cut(self.policy, traj, reward, length, cfg.sum_seats)
@@ -168,7 +173,9 @@ class PQNLearner(SequenceLearner):
             metrics["prediction"] = predicted
         return total, metrics
 
-    def rehearse(self, params: Any, state: LearnerState, batch: Targets) -> tuple[Array, Metrics]:
+    def rehearse(
+        self, params: Any, state: LearnerState, batch: Targets, probability: Array | None = None
+    ) -> tuple[Array, Metrics]:
         """The same loss on sequences of earlier tasks."""
         return self._loss(params, batch, None)[0], {}
 
@@ -181,10 +188,6 @@ class PQNLearner(SequenceLearner):
         rate = cfg.learning_rate + done * (cfg.final_learning_rate - cfg.learning_rate)
         params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
         return state.replace(params=params, opt_state=opt_state)
-
-    def after_update(self, state: LearnerState, index: Array, metrics: Metrics) -> LearnerState:
-        """Nothing to do after a gradient step."""
-        return state
 
     def _optimizer(self) -> optax.GradientTransformation:
         return optax.chain(
@@ -213,7 +216,7 @@ def lambda_returns(
 
 
 @dataclass(frozen=True)
-class PQN:
+class PQN(LearnerSettings):
     """Parallel Q-learning, from fresh rollouts without replay."""
 
     q: PQNConfig = field(default_factory=PQNConfig)
@@ -221,6 +224,10 @@ class PQN:
         default_factory=lambda: QNetworkConfig(layer_norm=True, memory="gru")
     )
     add: Additions = field(default_factory=Additions)
+
+    @property
+    def epochs(self) -> int:
+        return self.q.epochs
 
     def build(
         self,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Key, Metrics, Outputs, ParameterGroups, Trajectory
+from brigade.core import Array, Batch, Key, Learner, Outputs, ParameterGroups, Trajectory
 from brigade.learners.ppo import unpacked_avail
 from brigade.nets.q_network import QOutputs
 from brigade.nets.q_policy import QPolicy, Seen
@@ -37,13 +37,13 @@ class Sequences(struct.PyTreeNode):
         return int(self.valid.shape[1])
 
 
-class SequenceBatch(struct.PyTreeNode):
+class SequenceBatch(Batch):
     """A minibatch of sequences; subclasses add what their loss needs, [sequences, ...]."""
 
     sequences: Sequences
 
     @property
-    def weight(self) -> Array:
+    def weights(self) -> Array:
         """[sequences, T * seats] f32: 1 where a seat acted."""
         acted = self.sequences.active & self.sequences.valid[..., None]
         return acted.reshape(len(acted), -1).astype(jnp.float32)
@@ -55,29 +55,23 @@ class SequenceBatch(struct.PyTreeNode):
 
 
 @dataclass(frozen=True)
-class SequenceLearner:
+class SequenceLearner(Learner):
     """What learners of values from sequences have in common."""
 
     policy: QPolicy
 
-    evaluates_greedily: ClassVar[bool] = True
+    @property
+    def evaluates_greedily(self) -> bool:
+        return True
 
     def groups(self, params: Any) -> ParameterGroups:
         """The roles of the parameters, as declared by the network."""
         return self.policy.network.groups(params)
 
-    def standalone(self, batch: Any) -> Any:
-        """Sequences can be stored as they are."""
-        return batch
-
     def outputs(self, params: Any, batch: SequenceBatch) -> Outputs:
         """Values of all actions in place of logits [sequences, T * seats, actions]."""
         values = outputs_of(self.policy, params, batch.sequences).values[:, :-1]
         return Outputs(values.reshape(len(values), -1, values.shape[-1]), None)
-
-    def diagnose(self, params: Any, batch: SequenceBatch) -> Metrics:
-        """Nothing more."""
-        return {}
 
 
 def check_length(length: int, burn_in: int, steps: int) -> None:

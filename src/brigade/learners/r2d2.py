@@ -22,6 +22,7 @@ from brigade.core import (
     Array,
     Environment,
     Key,
+    LearnerSettings,
     LearnerState,
     Metrics,
     Trajectory,
@@ -83,6 +84,15 @@ class QLearner(SequenceLearner):
         params = self.policy.init(key)
         replay = ReplayState(params, jnp.int32(0))
         return LearnerState(params, self._optimizer().init(params), jnp.int32(0), replay)
+
+    @property
+    def joins_seats(self) -> bool:
+        """Whether the values of all own seats are summed."""
+        return self.joint
+
+    @property
+    def keeps_samples(self) -> bool:
+        return True
 
     def allocate(self, state: LearnerState, traj: Trajectory) -> LearnerState:
         """Reserve the replay buffer, for sequences such as those of `traj`."""
@@ -161,7 +171,7 @@ class QLearner(SequenceLearner):
         cfg, steps = self.config, traj.action.shape[0]
         length = cfg.sequence_length or steps
         check_length(length, cfg.burn_in, steps)
-        shaping = self._shaping_weight(state.updates, traj.valid.size)
+        shaping = self._shaping_weight(state.updates, traj.steps)
         reward = total_reward(traj, shaping, cfg.share_shaping)
         return cut(self.policy, traj, reward, length, self.joint)
 
@@ -306,7 +316,7 @@ def n_step_returns(
 
 
 @dataclass(frozen=True)
-class IQL:
+class IQL(LearnerSettings):
     """Recurrent Q-learning with replay (R2D2), every seat for itself."""
 
     q: QConfig = field(default_factory=QConfig)

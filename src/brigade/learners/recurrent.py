@@ -62,6 +62,8 @@ class RecurrentPPO(PPO):
     def _take_inputs(self, inputs: NetworkInputs, index: Array) -> NetworkInputs:
         rows = take_rows(inputs.replace(task=None, everyone=None), index)
         rows = rows.replace(task=inputs.task)
+        if self.policy.network.critic_ids:
+            return rows.replace(joint=Joint(None, rows.seat), seat=None)
         if not self.seats:
             return rows
         number, length = inputs.task_id.shape

@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from brigade.core import Environment
+from brigade.core import Environment, LearnerSettings
 from brigade.learners.ppo import PPO, NetworkConfig, PPOConfig, kept_inputs
 from brigade.learners.recurrent import RecurrentPPO
 from brigade.nets import ActorCriticPolicy, RecurrentPolicy
 
 
 @dataclass(frozen=True)
-class IPPO:
+class IPPO(LearnerSettings):
     """Independent PPO: the critic sees the seat's own observation."""
 
     ppo: PPOConfig = field(default_factory=PPOConfig)
@@ -25,6 +25,10 @@ class IPPO:
 
     central_critic: ClassVar[bool] = False
     plays_alone: ClassVar[bool] = False
+
+    @property
+    def epochs(self) -> int:
+        return self.ppo.epochs
 
     def build(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +46,7 @@ class CBP(ContinualMethod):
     """Continual backprop: reinitialises a few units of low utility."""
 
     display_name = "CBP"
+    ends_matter: ClassVar[bool] = False
     replacement_rate: float = 1e-4
     """Share of a layer's mature units to reinitialise per gradient step."""
     maturity: int = 1000
@@ -58,20 +59,15 @@ class CBP(ContinualMethod):
         at_least("maturity", self.maturity, 0)
         within("decay", self.decay, 0.0, 1.0)
 
-    def check(self, learner: Learner, repetitions: int) -> None:
-        if getattr(getattr(learner.policy, "network", None), "norm_last", False):
-            raise ValueError(
-                "continual backprop cannot see dead units behind a layer norm; leave out "
-                "--network.norm-last"
-            )
-
     def start(self, learner: Learner, params: Any, batch: Any) -> CBPState:
-        flat, where = flatten_dict(params), learner.groups(params).layers
+        flat, groups = flatten_dict(params), learner.groups(params)
+        where = groups.layers
         if not where:
-            raise ValueError(
-                f"continual backprop finds no fully connected layer that feeds another or a head "
-                f"in {', '.join(params)}; it needs at least one"
+            why = groups.why_no_layers or (
+                "there is no fully connected layer that feeds another or a head in "
+                f"{', '.join(params)}"
             )
+            raise ValueError(f"continual backprop cannot work with this network: {why}")
         units = tuple(fresh_units(flat[layer.kernel]) for layer in where)
         # Replaced by the trainer's keys from the first `observe` on; until then every seed has its
         # own, since its parameters differ.

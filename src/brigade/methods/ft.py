@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from brigade.core import ContinualMethod
 
@@ -12,3 +13,4 @@ class FineTuning(ContinualMethod):
     """Fine-tuning: trains on without protection, the baseline."""
 
     display_name = "FT"
+    ends_matter: ClassVar[bool] = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from flax import struct
 
 from brigade.core import (
     Array,
+    Batch,
     ContinualMethod,
     Key,
     Learner,
@@ -23,7 +23,7 @@ from brigade.core import (
     ParameterGroups,
 )
 from brigade.core.checks import at_least, within
-from brigade.nets.distributions import Categorical, Distribution
+from brigade.core.distributions import Sampled
 
 TINY = 1e-30  # avoids division by zero; smaller than any real importance
 CHUNK = 50  # per-sample gradients computed at once
@@ -144,15 +144,20 @@ def num_entries(tree: Any) -> int:
 
 
 def fisher(
-    learner: Learner, params: Any, penalised: Any, batch: Any, samples: int, critic: bool, key: Key
+    learner: Learner,
+    params: Any,
+    penalised: Any,
+    batch: Batch,
+    samples: int,
+    critic: bool,
+    key: Key,
 ) -> Any:
     """Mean squared gradient of the log-likelihood of actions sampled from the policy."""
-    distribution = getattr(learner.policy, "distribution", Categorical)
-    timesteps = timesteps_per_row(learner, params, batch)
+    distribution, timesteps = learner.policy.distribution, batch.timesteps
 
     def squared_gradient(row: Any, key: Key) -> Any:
         time_key, sample_key = jax.random.split(key)
-        weight = one_timestep(sample_weights(row), timesteps, time_key)
+        weight = one_timestep(row.weights, timesteps, time_key)
 
         def log_likelihood(penalised: Any) -> Array:
             out = learner.outputs(params | penalised, row)
@@ -164,7 +169,7 @@ def fisher(
 
 
 def log_likelihood_of_sample(
-    distribution: type[Distribution], out: Outputs, critic: bool, weight: Array | float, key: Key
+    distribution: type[Sampled], out: Outputs, critic: bool, weight: Array | float, key: Key
 ) -> Array:
     """Log-likelihood of sampled actions and, with `critic`, of returns sampled around the value.
 
@@ -180,13 +185,19 @@ def log_likelihood_of_sample(
 
 
 def sensitivity(
-    learner: Learner, params: Any, penalised: Any, batch: Any, samples: int, critic: bool, key: Key
+    learner: Learner,
+    params: Any,
+    penalised: Any,
+    batch: Batch,
+    samples: int,
+    critic: bool,
+    key: Key,
 ) -> Any:
     """Mean absolute gradient of the squared norm of the network's outputs."""
-    timesteps = timesteps_per_row(learner, params, batch)
+    timesteps = batch.timesteps
 
     def absolute_gradient(row: Any, key: Key) -> Any:
-        weight = one_timestep(sample_weights(row), timesteps, key)
+        weight = one_timestep(row.weights, timesteps, key)
 
         def squared_norm(penalised: Any) -> Array:
             out = learner.outputs(params | penalised, row)
@@ -200,31 +211,19 @@ def sensitivity(
     return mean_over_samples(absolute_gradient, penalised, batch, samples, timesteps, key)
 
 
-def sample_weights(batch: Any) -> Array | float:
-    """The weight of each timestep, 0 where the seat was inactive; 1 if the batch has no weights."""
-    weight: Array | float = getattr(batch, "weight", 1.0)
-    return weight
-
-
-def one_timestep(weight: Array | float, timesteps: int, key: Key) -> Array | float:
+def one_timestep(weight: Array | None, timesteps: int, key: Key) -> Array | float:
     """The weights of a sequence, set to 0 for all timesteps but one sampled at random."""
+    of_each: Array | float = 1.0 if weight is None else weight
     if timesteps == 1:
-        return weight
+        return of_each
     chosen = jnp.arange(timesteps) == jax.random.randint(key, (), 0, timesteps)
-    return weight * chosen.astype(jnp.float32)
-
-
-def timesteps_per_row(learner: Learner, params: Any, batch: Any) -> int:
-    """1, or the length of a recurrent learner's sequences."""
-    row = jax.tree.map(lambda x: x[:1], batch)
-    outputs: Outputs = jax.eval_shape(learner.outputs, params, row)
-    return math.prod(outputs.logits.shape[:-1])
+    return of_each * chosen.astype(jnp.float32)
 
 
 def mean_over_samples(
     of_sample: Callable[[Any, Key], Any],
     like: Any,
-    batch: Any,
+    batch: Batch,
     samples: int,
     timesteps: int,
     key: Key,
@@ -249,8 +248,7 @@ def mean_over_samples(
     nothing = jax.tree.map(jnp.zeros_like, like)
     keys = jax.random.split(key, index.shape)
     mean = jax.lax.scan(add_chunk, nothing, (index, keys))[0]
-    weight = sample_weights(batch)
-    if isinstance(weight, float):
+    if batch.weights is None:
         return mean
-    mean_weight = jnp.maximum(jnp.mean(weight[: min(number, rows)]), TINY)
+    mean_weight = jnp.maximum(jnp.mean(batch.weights[: min(number, rows)]), TINY)
     return jax.tree.map(lambda leaf: leaf / mean_weight, mean)

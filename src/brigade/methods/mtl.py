@@ -16,4 +16,5 @@ class MultiTask(ContinualMethod):
     """Multi-task learning: trains on all tasks at once, the upper bound."""
 
     display_name = "MTL"
+    ends_matter: ClassVar[bool] = False
     mixes_tasks: ClassVar[bool] = True

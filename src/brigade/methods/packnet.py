@@ -55,13 +55,6 @@ class PackNet(ContinualMethod):
             raise ValueError("PackNet trains every task once; leave out --repetitions")
         if self.keep is None:
             number_of_tasks(learner)
-        network = getattr(learner.policy, "network", None)
-        shared = getattr(network, "num_tasks", 1) > 1 and not getattr(network, "multi_head", True)
-        if shared and not self.heads:
-            raise ValueError(
-                "PackNet would let later tasks change a head that all tasks share; "
-                "use --network.multi-head or --method-settings.heads"
-            )
 
     def check_longer(self, more_tasks: bool) -> None:
         if more_tasks and self.keep is None:
@@ -72,6 +65,11 @@ class PackNet(ContinualMethod):
 
     def start(self, learner: Learner, params: Any, batch: Any) -> Packed:
         groups = learner.groups(params)
+        if groups.shared_heads and not self.heads:
+            raise ValueError(
+                "PackNet would let later tasks change a head that all tasks share; "
+                "use --network.multi-head or --method-settings.heads"
+            )
         packed = regularised(params, groups, self.heads, self.critic)
         heads = tuple(name for name in groups.heads if name not in packed)
         return self.init(packed, batch).replace(heads=heads)
@@ -132,15 +130,13 @@ def trainable(mem: Packed, owner: Array) -> Array:
 
 
 def number_of_tasks(learner: Learner) -> int:
-    """The number of tasks, from the learner or its network."""
-    network = getattr(getattr(learner, "policy", None), "network", None)
-    number: int | None = getattr(learner, "num_tasks", getattr(network, "num_tasks", None))
-    if number is None:
+    """The number of tasks that the learner was built for."""
+    if learner.num_tasks is None:
         raise ValueError(
             "PackNet cannot tell how many tasks this learner has; give keep, the share of the free "
             "weights that a task keeps: --method-settings.keep 0.25"
         )
-    return number
+    return learner.num_tasks
 
 
 def equal_share(task: Array, tasks: int) -> Array:

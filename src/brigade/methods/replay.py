@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, ContinualMethod, Key, Learner, LearnerState, LossOn
+from brigade.core import Array, Batch, ContinualMethod, Key, Learner, LearnerState, LossOn
 from brigade.core.checks import at_least
 
 
@@ -56,13 +56,16 @@ class Rehearsal(ContinualMethod):
         at_least("memory_size", self.memory_size, 2)
         at_least("sample_size", self.sample_size, 1)
 
-    def init(self, params: Any, batch: Any) -> ReplayBuffer:
-        return empty(batch, max(2, self.memory_size // timesteps(batch)))
+    @property
+    def replayed(self) -> int:
+        return self.sample_size
+
+    def init(self, params: Any, batch: Batch) -> ReplayBuffer:
+        return empty(batch, max(2, self.memory_size // batch.timesteps))
 
     def start(self, learner: Learner, params: Any, batch: Any) -> ReplayBuffer:
         mem = self.init(params, batch)
-        keeps = getattr(learner, "keep", None) is not None
-        return mem.replace(weight=jnp.zeros(mem.size)) if keeps else mem
+        return mem.replace(weight=jnp.zeros(mem.size)) if learner.keeps_samples else mem
 
     def observe(self, mem: ReplayBuffer, batch: Any, key: Key) -> ReplayBuffer:
         return add(mem, batch) if mem.weight is None else mem
@@ -78,21 +81,15 @@ class Rehearsal(ContinualMethod):
     ) -> tuple[ReplayBuffer, LearnerState]:
         if mem.weight is not None:
             keep_key, key = jax.random.split(key)
-            samples, weight = learner.keep(state, mem.size, keep_key)  # type: ignore[attr-defined]
+            samples, weight = learner.keep(state, mem.size, keep_key)
             mem = keep(mem, samples, weight)
         return finish_task(mem, key), state
 
     def replay_gradient(self, mem: ReplayBuffer, params: Any, loss_on: LossOn, key: Key) -> Any:
         """The gradient of the loss on samples of the buffer."""
-        slots, probability = choose(mem, -(-self.sample_size // timesteps(mem.samples)), key)
+        slots, probability = choose(mem, -(-self.sample_size // mem.samples.timesteps), key)
         batch = gather(mem.samples, slots)
-        weighted = () if probability is None else (probability,)
-        return jax.grad(lambda p: loss_on(p, batch, *weighted)[0])(params)
-
-
-def timesteps(samples: Any) -> int:
-    """Timesteps per entry: 1, or the length of a recurrent learner's sequences."""
-    return int(getattr(samples, "timesteps", 1))
+        return jax.grad(lambda p: loss_on(p, batch, probability)[0])(params)
 
 
 def empty(batch: Any, size: int) -> ReplayBuffer:

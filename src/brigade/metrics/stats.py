@@ -80,15 +80,19 @@ def inter_quartile_means(values: Floats) -> Floats:
 
 
 def inter_quartile_mean_interval(
-    scores: npt.ArrayLike, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+    scores: npt.ArrayLike,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+    whole_seeds: bool = False,
 ) -> Interval:
-    """Inter-quartile mean of `scores` [seed, ...] with a stratified bootstrap interval."""
+    """Inter-quartile mean of `scores` [seed, ...] with a bootstrap interval."""
     array = as_floats("scores", scores, "...")
 
     def statistic(drawn: Floats) -> Floats:
         return inter_quartile_means(drawn.reshape(len(drawn), -1))
 
-    low, high = stratified_bootstrap(statistic, [array], confidence, resamples, seed)
+    low, high = bootstrap(statistic, [array], confidence, resamples, seed, whole_seeds)
     return Interval(inter_quartile_mean(array), low, high)
 
 
@@ -113,7 +117,7 @@ def probability_of_improvement(
         as_floats("theirs", theirs, "seed", "task"),
     )
     check_shape("theirs", second, (len(second), first.shape[1]), "the tasks of ours")
-    low, high = stratified_bootstrap(_shares_won, [first, second], confidence, resamples, seed)
+    low, high = bootstrap(_shares_won, [first, second], confidence, resamples, seed)
     return Interval(_share_won(first, second), low, high)
 
 
@@ -158,17 +162,20 @@ def smallest_p(seeds: int) -> float:
 # --- Bootstrap ----------------------------------------------------------------------------------
 
 
-def stratified_bootstrap(
+def bootstrap(
     statistic: Statistic,
     groups: list[Floats],
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
+    whole_seeds: bool = False,
 ) -> tuple[float, float]:
     """Percentile interval of a statistic of `groups`, each [seed, ...].
 
-    Seeds are resampled with replacement within every stratum, which is an entry of the other axes.
-    A group with one seed has no interval.
+    Seeds are resampled with replacement, within every entry of the other axes (a stratified
+    bootstrap) or with all entries of a seed together. If one policy made all entries of a seed, its
+    luck is in all of them, and a stratified interval would be too narrow. A group with one seed has
+    no interval.
     """
     _check_confidence(confidence)
     if resamples < 1:
@@ -176,13 +183,17 @@ def stratified_bootstrap(
     if min(map(len, groups)) == 1:
         return (float("nan"), float("nan"))
     rng = np.random.default_rng(seed)
-    drawn = [_resampled(rng, group, resamples) for group in groups]
+    drawn = [_resampled(rng, group, resamples, whole_seeds) for group in groups]
     low, high = np.quantile(statistic(*drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
     return (float(low), float(high))
 
 
-def _resampled(rng: np.random.Generator, group: Floats, resamples: int) -> Floats:
+def _resampled(
+    rng: np.random.Generator, group: Floats, resamples: int, whole_seeds: bool
+) -> Floats:
     """[resample, seed, ...]."""
+    if whole_seeds:
+        return group[rng.integers(len(group), size=(resamples, len(group)))]
     drawn = rng.integers(len(group), size=(resamples, *group.shape))
     return np.take_along_axis(group[None], drawn, axis=1)
 

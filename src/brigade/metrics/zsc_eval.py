@@ -88,15 +88,15 @@ def br_proximity_table(
     """BR-Prox of `returns` [seed, partner, seat] over `best_response_returns` [partner, seat].
 
     A best response with a return of 0 or less gives the ratio 1, as in the release; `br_proximity`
-    leaves it out. `clip` and `as_released` both cap ratios at 1. The interval is a stratified
-    bootstrap: seeds are resampled within every partner and seat.
+    leaves it out. `clip` and `as_released` both cap ratios at 1. The interval is a bootstrap over
+    whole seeds, since one ego plays with all partners on all seats.
     """
     reached = as_floats("returns", returns, "seed", "partner", "seat")
     best = as_floats("best_response_returns", best_response_returns, "partner", "seat")
     check_shape("best_response_returns", best, reached.shape[1:], "one for every partner and seat")
     ratios = _proximity_ratios(reached, best, clip or as_released)
     low, high = np.quantile(ratios, [0.25, 0.75])
-    overall = inter_quartile_mean_interval(ratios, confidence, resamples, seed)
+    overall = inter_quartile_mean_interval(ratios, confidence, resamples, seed, whole_seeds=True)
     return ProximityTable(
         value=overall.value,
         per_seat=inter_quartile_means(ratios.transpose(2, 0, 1).reshape(ratios.shape[2], -1)),

@@ -1,7 +1,7 @@
 """Networks and the policies built from them."""
 
+from brigade.core.distributions import Categorical, Gaussian
 from brigade.nets.actor_critic import ActorCritic, Joint
-from brigade.nets.distributions import Categorical, Gaussian
 from brigade.nets.encoders import CNN, MLP
 from brigade.nets.inputs import ChangingInputs
 from brigade.nets.policy import ActorCriticPolicy, RecurrentPolicy

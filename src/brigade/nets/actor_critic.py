@@ -96,7 +96,12 @@ class ActorCritic(nn.Module):
             critic=tuple(name for name in params if name.startswith("critic_")),
             heads=tuple(name for name in params if name.endswith("_head")),
             exploration=tuple(name for name in params if name == EXPLORATION),
-            layers=tuple(hidden_layers(params)),
+            layers=() if self.norm_last else tuple(hidden_layers(params)),
+            why_no_layers="dead units cannot be seen behind a layer norm; leave out "
+            "--network.norm-last"
+            if self.norm_last
+            else "",
+            shared_heads=self.num_tasks > 1 and not self.multi_head,
         )
 
     def __call__(

@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Everyone, Key, Outputs, View
+from brigade.core import Array, Everyone, Key, Outputs, Policy, View
+from brigade.core.distributions import Categorical, Distribution, Gaussian
 from brigade.nets.actor_critic import ActorCritic, Joint, initial_carries
-from brigade.nets.distributions import Categorical, Distribution, Gaussian
 from brigade.nets.inputs import ChangingInputs
 from brigade.nets.plain import network_from, plain_settings
 
 
 @dataclass(frozen=True)
-class ActorCriticPolicy:
+class ActorCriticPolicy(Policy):
     """A feed-forward policy. It samples from the network's distribution or acts greedily.
 
     It records nothing: learners compute values and log-probabilities for the whole rollout at once.
@@ -62,10 +62,6 @@ class ActorCriticPolicy:
         shape = (*seat.shape, self.network.central_seats, *self.obs_shape)
         return Joint(jnp.zeros(shape, jnp.uint8), seat)
 
-    def initial_carry(self, batch: tuple[int, ...]) -> Any:
-        """No recurrent state."""
-        return ()
-
     def outputs(
         self,
         params: Any,
@@ -82,8 +78,11 @@ class ActorCriticPolicy:
         self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Any, dict[str, Array]]:
         """One action per seat."""
-        out = self.outputs(params, view.obs, self.task_id(view), view.avail)
-        return self.choose(out.logits, key, greedy), carry, {}
+        return self.choose(self.logits(params, view), key, greedy), carry, {}
+
+    def logits(self, params: Any, view: View) -> Array:
+        """[..., actions], with unavailable actions masked."""
+        return self.outputs(params, view.obs, self.task_id(view), view.avail).logits
 
     def choose(self, outputs: Array, key: Key, greedy: bool) -> Array:
         """Greedy or sampled actions."""

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Key, Symmetries, View
+from brigade.core import Array, Key, Policy, Symmetries, View
+from brigade.core.distributions import Sampled
 from brigade.nets.plain import network_from, plain_settings
 from brigade.nets.q_network import (
     PREDICTIONS,
@@ -43,7 +44,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QPolicy:
+class QPolicy(Policy):
     """Greedy actions, or random ones with a probability that differs between environments.
 
     Other-play: in training every seat but the first renames the game by a random symmetry, anew in
@@ -58,8 +59,11 @@ class QPolicy:
     shown_moves: Moves | None = None  # for SAD: how observations show the last move
     predicts: tuple[str, ...] = ()  # targets of the environment that rollouts should hold
 
-    distribution = GreedyValue
     kind: ClassVar[str] = "q_network"  # its registered name in policy files
+
+    @property
+    def distribution(self) -> type[Sampled]:
+        return GreedyValue
 
     def init(self, key: Key) -> Any:
         """Initial parameters."""

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Environment, Key, View
+from brigade.core import Array, Environment, Key, Policy, View
 from brigade.envs.overcooked import Overcooked
 from brigade.envs.overcooked.env import RecipeKind
 from brigade.envs.overcooked.things import INTERACT, STAY
@@ -52,7 +52,7 @@ class Errand(struct.PyTreeNode):
 
 
 @dataclass(frozen=True)
-class Cook:
+class Cook(Policy):
     """Fills pots while one has room, then plates and serves soups, by default.
 
     A cook that does only one of the two holds its item and waits until its partner has done the

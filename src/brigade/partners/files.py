@@ -68,8 +68,8 @@ class Policies:
         """The content of a policy file, in half precision if asked for."""
         metadata = {
             "format": FORMAT,
-            "policy": self.policy.kind,  # type: ignore[attr-defined]
-            "settings": self.policy.settings(),  # type: ignore[attr-defined]
+            "policy": self.policy.kind,
+            "settings": self.policy.settings(),
             "game": dict(self.game),
             "members": [dict(member) for member in self.members],
             "origin": dict(self.origin),

@@ -8,20 +8,16 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Key, View
-from brigade.nets.distributions import FORBIDDEN
+from brigade.core import Array, Environment, Key, Policy, View
+from brigade.core.distributions import FORBIDDEN
 
 
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(Policy):
     """A policy without parameters or memory."""
 
     def init(self, key: Key) -> tuple[()]:
         """No parameters."""
-        return ()
-
-    def initial_carry(self, batch: tuple[int, ...]) -> tuple[()]:
-        """No memory."""
         return ()
 
 

@@ -13,7 +13,7 @@ from brigade.partners.scripted import Random
 
 
 @dataclass(frozen=True)
-class Wrapper:
+class Wrapper(Policy):
     """All of a policy but its actions; a subclass adds `act`."""
 
     policy: Policy
@@ -21,7 +21,7 @@ class Wrapper:
     @property
     def always_samples(self) -> bool:
         """Whether there are no greedy actions."""
-        return bool(getattr(self.policy, "always_samples", False))
+        return self.policy.always_samples
 
     def init(self, key: Key) -> Any:
         """The policy's parameters."""

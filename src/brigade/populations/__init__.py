@@ -1,6 +1,5 @@
-"""Populations: policies that are trained in parallel, and which of them play together."""
+"""Who meets whom: populations of policies, and egos with partners that change."""
 
 from brigade.populations.generator import Generator
-from brigade.populations.learner import PopulationLearner
 
-__all__ = ["Generator", "PopulationLearner"]
+__all__ = ["Generator"]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Key, Learner, Seating, Trajectory
+from brigade.core import Array, Key, Learner, Pairing, Seating, Trajectory
 from brigade.core.checks import at_least
 from brigade.populations.generator import Generator
 
@@ -43,6 +43,7 @@ class BRDiv(Generator):
     """Sample who has which seat; otherwise responses have seat 0 and partners seat 1."""
 
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
+    seats: ClassVar[int | None] = 2
     stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
     defaults: ClassVar[Mapping[str, Any]] = {
         "snapshots": 10,
@@ -73,6 +74,9 @@ class BRDiv(Generator):
     def tables(self) -> int:
         return self.members**2
 
+    def seats_per_table(self, seats: int) -> float:
+        return 1.0
+
     @property
     def critic_ids(self) -> int:
         return self.members
@@ -81,15 +85,9 @@ class BRDiv(Generator):
         numbers = range(1, self.members + 1)
         return [f"brdiv-{n}" for n in numbers] + [f"response-{n}" for n in numbers]
 
-    def check(self, env: Environment, learner: Learner) -> None:
-        if env.num_agents != 2:
-            raise ValueError(
-                f"{type(self).__name__} needs two seats; this game has {env.num_agents} seats"
-            )
-
-    def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
-        pairing = jnp.arange(tables, dtype=jnp.int32) % self.tables
-        partner, response = pairing // self.members, pairing % self.members
+    def seat(self, state: Any, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
+        pair = jnp.arange(tables, dtype=jnp.int32) % self.tables
+        partner, response = pair // self.members, pair % self.members
         member = jnp.stack([self.members + response, partner], axis=1)
         if self.both_seats:
             swap = jax.random.bernoulli(key, 0.5, (tables, 1))
@@ -111,7 +109,7 @@ class BRDiv(Generator):
     def critic_id(self, seating: Seating) -> Array:
         return seating.member[:, ::-1] % self.members
 
-    def pay(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
+    def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         assert traj.seating is not None
         weight = self.weights(traj.seating)  # [tables]
         by_env = jnp.repeat(weight, traj.valid.shape[1] // len(weight))[:, None]  # [B, 1]

@@ -16,9 +16,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Cast, Key, Trajectory
+from brigade.core import Array, Cast, Key, Policy, Trajectory
 from brigade.core.checks import at_least, positive, within
-from brigade.nets import ActorCriticPolicy
 from brigade.populations.coplay import latest_returns
 from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
 
@@ -98,11 +97,11 @@ class COLE(EgoGenerator):
     def names(self) -> list[str]:
         return ["cole"]
 
-    def partners(self, policy: ActorCriticPolicy) -> Cast:
+    def cast(self, policy: Policy) -> Cast:
         names = tuple(f"snapshot-{number}" for number in range(1, self.archive + 1))
         return group_of_copies(policy, policy, (*names, ITSELF))
 
-    def start(self, params: Any, policy: ActorCriticPolicy, key: Key) -> Archive:
+    def init(self, params: Any, policy: Policy, key: Key) -> Archive:
         """An archive of untrained networks."""
         # In turn: XLA's batched QR (for orthogonal weights) can deadlock on two cores.
         fresh = jax.lax.map(policy.init, jax.random.split(key, self.first))
@@ -126,11 +125,11 @@ class COLE(EgoGenerator):
         others = (1.0 - self.self_play) * ranked / ranked.sum()
         return jnp.append(others, self.self_play)
 
-    def cast(self, state: Archive, params: Any, cast: Any) -> Any:
+    def partners(self, state: Archive, params: Any, given: Any) -> Any:
         own = stacked_once(params)
         return (jax.tree.map(lambda old, new: jnp.concatenate([old, new]), state.params, own),)
 
-    def after_rollout(self, state: Archive, params: Any, traj: Trajectory, key: Key) -> Archive:
+    def after(self, state: Archive, params: Any, traj: Trajectory, key: Key) -> Archive:
         returns, met = latest_returns(traj, self.archive + 1)
         latest = jnp.where(met[:-1], returns[:-1], state.latest)
         own = state.own + OWN_RATE * (latest - state.own)

@@ -17,33 +17,44 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Cast, Environment, Group, Key, Seating, Trajectory, View
+from brigade.core import (
+    Array,
+    Cast,
+    Group,
+    Key,
+    Learner,
+    Pairing,
+    Policy,
+    Seating,
+    Trajectory,
+    View,
+)
 from brigade.core.checks import at_least, within
-from brigade.learners.ppo import PPO
-from brigade.nets import ActorCriticPolicy
 from brigade.populations.coplay import RETURNS_RATE
 from brigade.populations.ego import group_of_copies
 from brigade.populations.generator import Generator
-from brigade.populations.tables import by_environment, check_no_memory, returns_by_table
+from brigade.populations.tables import by_environment, returns_by_table
 
 SELF, CROSS, MIXED = range(3)  # the tables of a policy
 
 
-class Clock(NamedTuple):
-    """The state of a mixed policy. Leaves [..., seats]."""
+class Mixing(NamedTuple):
+    """The state of a mixed policy. Leaves [..., seats, ...]."""
 
     time: Array  # int32: steps since the start of the episode
     end: Array  # int32: when mixing ends
+    own: Any  # recurrent states of the policy itself
+    other: Any  # and of the other one, which sees all of the episode, too
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(Policy):
     """Acts as one of two policies at random, up to a random timestep, then as the first.
 
     Parameters are a pair: those of the policy itself, and those of the other.
     """
 
-    policy: ActorCriticPolicy
+    policy: Policy
     longest: int  # mixing ends before this timestep
 
     always_samples: ClassVar[bool] = True
@@ -52,23 +63,23 @@ class Mixture:
         """Two sets of parameters."""
         return self.policy.init(key), self.policy.init(key)
 
-    def initial_carry(self, batch: tuple[int, ...]) -> Clock:
-        """The clock before an episode."""
-        zeros = jnp.zeros(batch, jnp.int32)
-        return Clock(zeros, zeros)
+    def initial_carry(self, batch: tuple[int, ...]) -> Mixing:
+        """The state before an episode."""
+        zeros, carry = jnp.zeros(batch, jnp.int32), self.policy.initial_carry(batch)
+        return Mixing(zeros, zeros, carry, carry)
 
     def act(
-        self, params: Any, carry: Clock, view: View, key: Key, greedy: bool = False
-    ) -> tuple[Array, Clock, dict[str, Array]]:
+        self, params: Any, carry: Mixing, view: View, key: Key, greedy: bool = False
+    ) -> tuple[Array, Mixing, dict[str, Any]]:
         """One action per seat."""
         own_key, other_key, end_key, coin_key = jax.random.split(key, 4)
         shape = view.active.shape
         time = jnp.where(view.first, 0, carry.time + 1)
         end = jnp.where(view.first, jax.random.randint(end_key, shape, 0, self.longest), carry.end)
-        own, _, _ = self.policy.act(params[0], (), view, own_key)
-        other, _, _ = self.policy.act(params[1], (), view, other_key)
+        own, own_carry, _ = self.policy.act(params[0], carry.own, view, own_key)
+        other, other_carry, _ = self.policy.act(params[1], carry.other, view, other_key)
         is_other = (time < end) & jax.random.bernoulli(coin_key, 0.5, shape)
-        return jnp.where(is_other, other, own), Clock(time, end), {}
+        return jnp.where(is_other, other, own), Mixing(time, end, own_carry, other_carry), {}
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,7 @@ class CoMeDi(Generator):
 
     whole_episodes: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
+    seats: ClassVar[int | None] = 2
     stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
     defaults: ClassVar[Mapping[str, Any]] = {"snapshots": 10}
 
@@ -107,6 +119,9 @@ class CoMeDi(Generator):
     def tables(self) -> int:
         return 3 * self.members
 
+    def seats_per_table(self, seats: int) -> float:
+        return 1.0
+
     @property
     def critic_ids(self) -> int:
         return 3
@@ -114,12 +129,7 @@ class CoMeDi(Generator):
     def names(self) -> list[str]:
         return [f"comedi-{number}" for number in range(1, self.members + 1)]
 
-    def check(self, env: Environment, learner: PPO) -> None:
-        check_no_memory("comedi", learner)
-        if env.num_agents != 2:
-            raise ValueError(f"comedi needs two seats; this game has {env.num_agents}")
-
-    def partners(self, policy: ActorCriticPolicy) -> Cast:
+    def cast(self, policy: Policy) -> Cast:
         """Copies of all policies, then their mixtures with the most compatible earlier ones."""
         copies = group_of_copies(policy, policy, tuple(self.names()))
         own = copies.params[0]
@@ -127,15 +137,15 @@ class CoMeDi(Generator):
         group = Group(Mixture(policy, self.mixed_steps), self.members)
         return copies + Cast((group,), ((own, own),), mixtures)
 
-    def init(self, key: Key) -> Array:
+    def init(self, params: Any, policy: Policy, key: Key) -> Array:
         """Returns [policy, earlier policy], not known yet."""
         return jnp.full((self.members, self.members), jnp.nan)
 
-    def cast(self, state: Array, params: Any, cast: Any) -> Any:
+    def partners(self, state: Array, params: Any, given: Any) -> Any:
         others = most_compatible(state)
         return params, (params, jax.tree.map(lambda x: x[others], params))
 
-    def seat(self, state: Array, tables: int, seats: int, key: Key) -> Seating:
+    def seat(self, state: Array, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
         seat_key, coin_key, random_key = jax.random.split(key, 3)
         table = jnp.arange(tables, dtype=jnp.int32)
         policy, kind = table // 3 % self.members, table % 3
@@ -170,7 +180,7 @@ class CoMeDi(Generator):
         _, _, kind = self.kinds(seating)
         return jnp.broadcast_to(kind[:, None], seating.member.shape).astype(jnp.int32)
 
-    def pay(self, state: Array, learner: PPO, params: Any, traj: Trajectory) -> Trajectory:
+    def reward(self, state: Array, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         assert traj.seating is not None
         _, _, kind = self.kinds(traj.seating)
         weights = jnp.array([1.0, -self.cross_play, self.mixed_play])[kind]

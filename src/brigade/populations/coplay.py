@@ -1,144 +1,29 @@
-"""Co-play: one policy, the ego, learns with partners that change while it learns.
-
-A strategy says how often each partner is met, and may supply the partners' parameters: copies of
-the ego, snapshots of it.
-"""
+"""Co-play: one policy, the ego, learns with partners that change while it learns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 
-from brigade.core import (
-    Array,
-    Cast,
-    Key,
-    LearnerState,
-    Metrics,
-    Outputs,
-    Pairing,
-    ParameterGroups,
-    Seating,
-    Trajectory,
-)
-from brigade.core.streams import STRATEGY
-from brigade.learners.ppo import PPO
-from brigade.nets import ActorCriticPolicy
+from brigade.core import Array, Key, Matchmaker, Pairing, Policy, Seating, Trajectory
 from brigade.populations.tables import returns_by_table
 
 RETURNS_RATE = 0.3  # how fast estimates of returns follow the latest rollout
 
 
-class CoPlay:
-    """How the ego meets its partners. The defaults are the task's weights and the given cast."""
-
-    def partners(self, policy: ActorCriticPolicy) -> Cast:
-        """The partners that the strategy supplies; none if the run names them."""
-        return Cast()
-
-    def evaluated(self) -> tuple[str, ...]:
-        """The names of the partners of evaluations."""
-        return ()
-
-    def start(self, params: Any, policy: ActorCriticPolicy, key: Key) -> Any:
-        """The initial state of the strategy: a pytree."""
-        return ()
+@dataclass(frozen=True)
+class CoPlay(Matchmaker):
+    """The ego meets its partners by weights that may change; by default the task's."""
 
     def weights(self, state: Any, weights: Array) -> Array:
         """[cast]: relative frequency of each partner; `weights` are the task's."""
         return weights
 
-    def cast(self, state: Any, params: Any, cast: Any) -> Any:
-        """The parameters of all partners, per group of the cast."""
-        return cast
-
-    def after_rollout(self, state: Any, params: Any, traj: Trajectory, key: Key) -> Any:
-        """The state after a rollout was learned from."""
-        return state
-
-
-@dataclass(frozen=True)
-class CoPlayLearner:
-    """The learner `base` with a co-play strategy, whose state is `aux` of the learner's state."""
-
-    base: PPO
-    strategy: CoPlay
-
-    @property
-    def policy(self) -> ActorCriticPolicy:
-        """The ego's policy."""
-        return self.base.policy
-
-    def groups(self, params: Any) -> ParameterGroups:
-        """The roles of the parameters."""
-        return self.base.groups(params)
-
-    def init(self, key: Key) -> LearnerState:
-        """Initial parameters and the strategy's initial state."""
-        state = self.base.init(key)
-        strategy_key = jax.random.fold_in(key, STRATEGY)
-        return state.replace(aux=self.strategy.start(state.params, self.policy, strategy_key))
-
-    def begin_task(self, state: LearnerState) -> LearnerState:
-        """Restart the schedules."""
-        return self.base.begin_task(state)
-
-    def seat(
-        self, state: LearnerState, pairing: Pairing, tables: int, seats: int, key: Key
-    ) -> Seating:
-        """Seats and partners, by the strategy's weights."""
-        weights = self.strategy.weights(state.aux, pairing.weights)
-        return pairing.replace(weights=weights).sample(key, tables, seats)
-
-    def cast(self, state: LearnerState, cast: Any) -> Any:
-        """The parameters of the partners."""
-        return self.strategy.cast(state.aux, state.params, cast)
-
-    def prepare(
-        self, state: LearnerState, traj: Trajectory, key: Key
-    ) -> tuple[LearnerState, Any, Any]:
-        """The minibatches of a rollout."""
-        return self.base.prepare(state, traj, key)
-
-    def take(self, data: Any, index: Any) -> Any:
-        """One minibatch."""
-        return self.base.take(data, index)
-
-    def standalone(self, batch: Any) -> Any:
-        """The batch in a form that can be stored."""
-        return self.base.standalone(batch)
-
-    def loss(self, params: Any, state: LearnerState, batch: Any, key: Key) -> tuple[Array, Metrics]:
-        """The loss of the base."""
-        return self.base.loss(params, state, batch, key)
-
-    def rehearse(self, params: Any, state: LearnerState, batch: Any) -> tuple[Array, Metrics]:
-        """The loss on replayed samples."""
-        return self.base.rehearse(params, state, batch)
-
-    def outputs(self, params: Any, batch: Any) -> Outputs:
-        """Logits and values."""
-        return self.base.outputs(params, batch)
-
-    def diagnose(self, params: Any, batch: Any) -> Metrics:
-        """Extra metrics."""
-        return self.base.diagnose(params, batch)
-
-    def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
-        """One optimiser step."""
-        return self.base.apply_gradients(state, grads)
-
-    def after_update(self, state: LearnerState, index: Any, metrics: Metrics) -> LearnerState:
-        """Nothing to do after a gradient step."""
-        return state
-
-    def after_rollout(self, state: LearnerState, traj: Trajectory, key: Key) -> LearnerState:
-        """Update the strategy's state."""
-        aux = self.strategy.after_rollout(state.aux, state.params, traj, key)
-        return state.replace(aux=aux)
+    def seat(self, state: Any, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
+        weighted = pairing.replace(weights=self.weights(state, pairing.weights))
+        return weighted.sample(key, tables, seats)
 
 
 def latest_returns(traj: Trajectory, size: int) -> tuple[Array, Array]:
@@ -176,15 +61,17 @@ def rank_weights(returns: Array, exponent: float, there: Array) -> Array:
 class Ranked(CoPlay):
     """Partners with whom the ego's return is low are met more often, as in MEP's second stage."""
 
-    size: int  # of the cast
+    size: int = 1  # of the cast
     exponent: float = 1.0
 
-    def start(self, params: Any, policy: ActorCriticPolicy, key: Key) -> Array:
+    whole_episodes: ClassVar[bool] = True
+
+    def init(self, params: Any, policy: Policy, key: Key) -> Array:
         """Returns [cast], not known yet."""
         return jnp.full(self.size, jnp.nan)
 
     def weights(self, state: Array, weights: Array) -> Array:
         return rank_weights(state, self.exponent, weights > 0)
 
-    def after_rollout(self, state: Array, params: Any, traj: Trajectory, key: Key) -> Array:
+    def after(self, state: Array, params: Any, traj: Trajectory, key: Key) -> Array:
         return partner_returns(state, traj)

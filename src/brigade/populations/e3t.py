@@ -12,9 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Cast, Key, Trajectory
+from brigade.core import Array, Cast, Key, Policy, Trajectory
 from brigade.core.checks import within
-from brigade.nets import ActorCriticPolicy
 from brigade.partners.wrappers import Noisy
 from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
 
@@ -45,21 +44,21 @@ class E3T(EgoGenerator):
     def names(self) -> list[str]:
         return ["e3t"]
 
-    def partners(self, policy: ActorCriticPolicy) -> Cast:
+    def cast(self, policy: Policy) -> Cast:
         noisy = group_of_copies(Noisy(policy, self.epsilon, self.masked), policy, (COPY,))
         return noisy + group_of_copies(policy, policy, (ITSELF,))
 
-    def start(self, params: Any, policy: ActorCriticPolicy, key: Key) -> Any:
+    def init(self, params: Any, policy: Policy, key: Key) -> Any:
         """The copy's parameters."""
         return params
 
     def weights(self, state: Any, weights: Array) -> Array:
         return jnp.array([1.0, 0.0])
 
-    def cast(self, state: Any, params: Any, cast: Any) -> Any:
+    def partners(self, state: Any, params: Any, given: Any) -> Any:
         return stacked_once(state), stacked_once(params)
 
-    def after_rollout(self, state: Any, params: Any, traj: Trajectory, key: Key) -> Any:
+    def after(self, state: Any, params: Any, traj: Trajectory, key: Key) -> Any:
         return followed(state, params, self.copy_rate)
 
 

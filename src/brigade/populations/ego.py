@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Cast, Environment, Group, Learner
+from brigade.core import Cast, Environment, Group, Learner, Policy
 from brigade.core.checks import within
-from brigade.learners.ppo import PPO
-from brigade.nets import ActorCriticPolicy
-from brigade.populations.coplay import CoPlay, CoPlayLearner
+from brigade.populations.coplay import CoPlay
 from brigade.populations.generator import Generator
 
 ITSELF = "itself"
@@ -34,18 +32,15 @@ class EgoGenerator(CoPlay, Generator):
     def tables(self) -> int:
         return 1
 
-    def build_learner(self, base: PPO, seats: int) -> Learner:
-        return CoPlayLearner(base, self)
-
     def evaluated(self) -> tuple[str, ...]:
         return (ITSELF,)
 
-    def check(self, env: Environment, learner: PPO) -> None:
+    def check(self, env: Environment, learner: Learner) -> None:
         if env.num_agents < 2:
             raise ValueError("the ego needs a partner; this game has one seat")
 
 
-def group_of_copies(policy: Any, like: ActorCriticPolicy, names: tuple[str, ...]) -> Cast:
+def group_of_copies(policy: Any, like: Policy, names: tuple[str, ...]) -> Cast:
     """A cast of one group of policies whose parameters have the shapes of `like`'s."""
     shapes = jax.eval_shape(like.init, jax.random.key(0))
     params = jax.tree.map(lambda x: jnp.zeros((len(names), *x.shape), x.dtype), shapes)

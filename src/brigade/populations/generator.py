@@ -1,4 +1,4 @@
-"""The base class of population generators: which policies play together, and for what reward."""
+"""The base class of population generators: matchmakers that policies can be exported from."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Cast, Environment, Key, Learner, Seating, Trajectory
+from brigade.core import Environment, Key, Learner, Matchmaker, Pairing, Seating
 from brigade.core.checks import at_least
-from brigade.learners.ppo import PPO
-from brigade.nets import ActorCriticPolicy
+from brigade.core.seating import pairing_of
 
 
 @dataclass(frozen=True)
-class Generator:
+class Generator(Matchmaker):
     """A frozen dataclass of settings. The defaults are self-play of independent policies.
 
     A generator has no rollout, no optimiser and no RL loss. Each policy is trained by the run's
@@ -29,10 +29,10 @@ class Generator:
     defaults: ClassVar[Mapping[str, Any]] = {}
     # The measures that reports of such a population show.
     measures: ClassVar[tuple[str, ...]] = ("self_play",)
-    # Whether it compares returns, so that a rollout must have whole episodes.
-    whole_episodes: ClassVar[bool] = False
     # Which snapshots of every member are in the population's file: init, mid, final.
     stages: ClassVar[tuple[str, ...]] = ("final",)
+    # The number of seats that the game must have; None for any.
+    seats: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
         at_least("members", self.members, 2)
@@ -44,13 +44,7 @@ class Generator:
 
     @property
     def tables(self) -> int:
-        """The number of tables in a rollout, so that every pairing occurs equally often."""
         return self.members
-
-    @property
-    def critic_ids(self) -> int:
-        """The number of partner ids that critics get as input; 0: none."""
-        return 0
 
     def names(self) -> list[str]:
         """Names of all policies; the first `members` are those of the population."""
@@ -60,33 +54,13 @@ class Generator:
         """What else a policy file should say about a policy, as plain values."""
         return {}
 
-    def build_learner(self, base: PPO, seats: int) -> Learner:
-        """The learner of the population, from that of one policy."""
-        from brigade.populations.learner import population_learner
+    def check(self, env: Environment, learner: Learner) -> None:
+        name = type(self).__name__.lower()
+        if self.seats is not None and env.num_agents != self.seats:
+            raise ValueError(f"{name} needs {self.seats} seats; this game has {env.num_agents}")
+        check_seats(self, env.num_agents, learner)
 
-        return population_learner(self, base, seats)
-
-    def partners(self, policy: ActorCriticPolicy) -> Cast:
-        """Partners that are not trained; none in a population that plays with itself."""
-        return Cast()
-
-    def evaluated(self) -> tuple[str, ...]:
-        """Which of these partners evaluations play with."""
-        return ()
-
-    def cast(self, state: Any, params: Any, cast: Any) -> Any:
-        """The parameters of these partners, such as copies of the policies."""
-        return cast
-
-    def check(self, env: Environment, learner: PPO) -> None:
-        """Raise a one-line ValueError if the generator cannot be used; called before training."""
-
-    def init(self, key: Key) -> Any:
-        """The generator's initial state: a pytree."""
-        return ()
-
-    def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
-        """The next seating; every policy must have equally many seats."""
+    def seat(self, state: Any, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
         return with_themselves(self.members, tables, seats)
 
     def evaluation(self, seats: int) -> tuple[Seating, list[str]]:
@@ -97,25 +71,30 @@ class Generator:
         """The tables of an evaluation whose score counts as the member's own."""
         return [member]
 
-    def critic_id(self, seating: Seating) -> Array:
-        """[tables, seats] int32: the partner id that each seat's critic gets."""
-        return jnp.zeros_like(seating.member)
-
-    def pay(self, state: Any, learner: PPO, params: Any, traj: Trajectory) -> Trajectory:
-        """Edit the rewards: `reward` and `info["shaped_reward"]`, both [T, B, seats]."""
-        return traj
-
-    def loss(self, state: Any, learner: PPO, params: Any, batch: Any, key: Key) -> Array:
-        """A loss term across policies, added to the sum of their losses; leaves [policies, ...]."""
-        return jnp.float32(0.0)
-
-    def after(self, state: Any, params: Any, traj: Trajectory, key: Key) -> Any:
-        """The generator's state after a rollout was learned from (snapshots, rankings)."""
-        return state
-
 
 def with_themselves(policies: int, tables: int, seats: int) -> Seating:
     """Self-play: every table has copies of one policy."""
     policy = jnp.arange(tables, dtype=jnp.int32) % policies
     member = jnp.broadcast_to(policy[:, None], (tables, seats))
     return Seating(member, jnp.ones((tables, seats), bool))
+
+
+def check_seats(generator: Generator, seats: int, learner: Learner) -> None:
+    """Check that rollouts can be split by policy; later code relies on it."""
+    name, key = type(generator).__name__.lower(), jax.random.key(0)
+    shapes = jax.eval_shape(learner.policy.init, key)
+    params = jax.tree.map(lambda x: jnp.zeros((generator.policies, *x.shape), x.dtype), shapes)
+    evaluated = generator.evaluation(seats)[0]
+    state = generator.init(params, learner.policy, key)
+    trained = generator.seat(state, pairing_of(evaluated), generator.tables, seats, key)
+    for seating in (trained, evaluated):
+        own = seating.member[seating.own]
+        counts = jnp.bincount(own, length=generator.policies).tolist()
+        if len(set(counts)) > 1 or own.size % generator.policies:
+            raise ValueError(f"{name} gives its policies {counts} seats; each must have the same")
+    one_policy = trained.own.all() and (trained.member == trained.member[:, :1]).all()
+    if learner.joins_seats and not one_policy:
+        raise ValueError(
+            f"{name} seats different policies at a table, and this learner learns from all seats "
+            "of a table together; use ippo or iql"
+        )

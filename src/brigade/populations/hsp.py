@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Key, Learner, Seating, Trajectory
+from brigade.core import Array, Environment, Key, Learner, Pairing, Seating, Trajectory
 from brigade.core.checks import at_least
 from brigade.envs.overcooked import preferences
 from brigade.envs.overcooked.events import EVENTS, MULTI_EVENTS
@@ -42,6 +42,7 @@ class HSP(Generator):
     """Your own weights instead, one text per member: stay=-0.1,delivery=-20,order=1."""
 
     measures: ClassVar[tuple[str, ...]] = ("own_pairs",)
+    seats: ClassVar[int | None] = 2
     defaults: ClassVar[Mapping[str, Any]] = {
         "snapshots": 20,
         "ppo": {"share_shaping": False, "shaping_steps": None},
@@ -78,6 +79,9 @@ class HSP(Generator):
     def tables(self) -> int:
         return 2 * self.members
 
+    def seats_per_table(self, seats: int) -> float:
+        return 1.0
+
     def names(self) -> list[str]:
         numbers = range(1, self.members + 1)
         return [f"biased-{n}" for n in numbers] + [f"response-{n}" for n in numbers]
@@ -87,8 +91,7 @@ class HSP(Generator):
         return {"pair": pair + 1, "prefers": preferences.in_words(self.candidates[pair])}
 
     def check(self, env: Environment, learner: Learner) -> None:
-        if env.num_agents != 2:
-            raise ValueError(f"hsp needs two seats; this game has {env.num_agents}")
+        super().check(env, learner)
         if tuple(env.events) != self.events:
             wanted = "a list of recipes" if self.table == "multi" else "one recipe"
             raise ValueError(
@@ -96,7 +99,7 @@ class HSP(Generator):
                 "--generator-settings.table"
             )
 
-    def seat(self, state: Any, tables: int, seats: int, key: Key) -> Seating:
+    def seat(self, state: Any, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
         return self.pairs(tables)
 
     def pairs(self, tables: int) -> Seating:
@@ -119,7 +122,7 @@ class HSP(Generator):
         pair = member % self.members
         return [2 * pair, 2 * pair + 1]
 
-    def pay(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
+    def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         assert traj.seating is not None
         matrix = jnp.asarray(preferences.weight_matrix(self.candidates, self.events))
         member = traj.seating.member

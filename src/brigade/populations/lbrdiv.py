@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from brigade.core import Array, Key, Learner, Trajectory
+from brigade.core import Array, Key, Learner, Policy, Trajectory
 from brigade.core.checks import at_least, positive
 from brigade.populations.brdiv import BRDiv
 from brigade.populations.tables import by_environment, returns_by_table
@@ -44,12 +44,12 @@ class LBRDiv(BRDiv):
     def names(self) -> list[str]:
         return [name.replace("brdiv", "lbrdiv") for name in super().names()]
 
-    def init(self, key: Key) -> Array:
+    def init(self, params: Any, policy: Policy, key: Key) -> Array:
         """The multipliers [2, partners, partners]: R_ii against R_ij, and against R_ji."""
         others = 1.0 - jnp.eye(self.members)
         return jnp.broadcast_to(others / (self.members - 1), (2, self.members, self.members))
 
-    def pay(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
+    def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         assert traj.seating is not None
         weights = pair_weights(state)
         partner, response = self.pair_of(traj.seating.member)

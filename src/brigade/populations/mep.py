@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Trajectory
+from brigade.core import Array, Environment, Learner, Trajectory
 from brigade.core.checks import at_least
-from brigade.learners.ppo import PPO
 from brigade.populations.sp import SelfPlay
 from brigade.populations.tables import check_no_memory, log_probs_of_all
 
@@ -40,10 +39,11 @@ class MEP(SelfPlay):
     def names(self) -> list[str]:
         return [f"mep-{number}" for number in range(1, self.members + 1)]
 
-    def check(self, env: Environment, learner: PPO) -> None:
+    def check(self, env: Environment, learner: Learner) -> None:
+        super().check(env, learner)
         check_no_memory("mep", learner)
 
-    def pay(self, state: Any, learner: PPO, params: Any, traj: Trajectory) -> Trajectory:
+    def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         bonus = population_surprise(log_probs_of_all(learner, params, traj))
         return traj.replace(reward=traj.reward + self.entropy * bonus)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Trajectory, View
-from brigade.learners.ppo import PPO
-from brigade.train.players import over_members
+from brigade.core import Array, Learner, Trajectory, View
+from brigade.train.members import over_members
 
 
 def by_environment(by_table: Array, traj: Trajectory) -> Array:
@@ -28,7 +27,7 @@ def returns_by_table(traj: Trajectory, tables: int) -> Array:
     return per_table[0] / jnp.maximum(per_table[1], environments)
 
 
-def log_probs_of_all(learner: PPO, params: object, traj: Trajectory) -> Array:
+def log_probs_of_all(learner: Learner, params: object, traj: Trajectory) -> Array:
     """[policies, T, B, seats]: the log-probability of every action under every policy."""
     policy = learner.policy
 
@@ -36,8 +35,7 @@ def log_probs_of_all(learner: PPO, params: object, traj: Trajectory) -> Array:
         view, action = step
 
         def of_one(params: object) -> Array:
-            out = policy.outputs(params, view.obs, view.task_id, view.avail)
-            return policy.distribution.log_prob(out.logits, action)
+            return policy.distribution.log_prob(policy.logits(params, view), action)
 
         return over_members(of_one)(params)
 
@@ -46,9 +44,9 @@ def log_probs_of_all(learner: PPO, params: object, traj: Trajectory) -> Array:
     return by_time.swapaxes(0, 1)
 
 
-def check_no_memory(name: str, learner: PPO) -> None:
+def check_no_memory(name: str, learner: Learner) -> None:
     """Policies are asked about each other's observations, which memory does not allow."""
-    if learner.policy.network.memory != "none":
+    if learner.policy.has_memory:
         raise ValueError(
             f"{name} asks every policy what it would do on the others' observations, which needs "
             "policies without memory; use --network.memory none"

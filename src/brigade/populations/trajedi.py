@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Trajectory
+from brigade.core import Array, Environment, Learner, Trajectory
 from brigade.core.checks import at_least, within
-from brigade.learners.ppo import PPO
 from brigade.populations.sp import SelfPlay
 from brigade.populations.tables import check_no_memory, log_probs_of_all, own_log_prob
 
@@ -48,10 +47,11 @@ class TrajeDi(SelfPlay):
     def names(self) -> list[str]:
         return [f"trajedi-{number}" for number in range(1, self.members + 1)]
 
-    def check(self, env: Environment, learner: PPO) -> None:
+    def check(self, env: Environment, learner: Learner) -> None:
+        super().check(env, learner)
         check_no_memory("trajedi", learner)
 
-    def pay(self, state: Any, learner: PPO, params: Any, traj: Trajectory) -> Trajectory:
+    def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         log_probs = log_probs_of_all(learner, params, traj) * traj.valid[..., None]
         ends = traj.terminated | traj.truncated
         everyone = jax.vmap(smoothed, in_axes=(0, None, None))(log_probs, ends, self.kernel)

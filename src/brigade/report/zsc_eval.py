@@ -226,7 +226,7 @@ def _cards(study: StudyData) -> str:
 
 def _proximity(study: StudyData) -> str:
     notes = [
-        "The interval is a bootstrap over seeds." if max(study.seeds) > 1 else "",
+        "The interval is a bootstrap over whole seeds." if max(study.seeds) > 1 else "",
         "One seed has no interval." if min(study.seeds) == 1 else "",
         "Experts are the partners whose best response has a return above the median, moderates "
         "the others.",

@@ -9,19 +9,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Benchmark, Cast, ContinualMethod, Environment, Learner, TaskSequence
-from brigade.core.seating import Pairing, arrangements, pairings
+from brigade.core import (
+    Benchmark,
+    Cast,
+    ContinualMethod,
+    Environment,
+    Learner,
+    Matchmaker,
+    Pairing,
+    TaskSequence,
+)
+from brigade.core.seating import arrangements, pairing_of, pairings
 from brigade.errors import UserError
-from brigade.learners.ppo import PPO
 from brigade.methods.ft import FineTuning
 from brigade.partners.cast import cast_of
 from brigade.partners.files import SUFFIX, check_fits, load_policies
-from brigade.populations import Generator
-from brigade.populations.coplay import CoPlayLearner, Ranked
 from brigade.registry import unknown_name
 from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.limits import check_memory, check_state_fits
-from brigade.train import DeviceSource, Evaluator, Players, Table, Trainer
+from brigade.train import DeviceSource, Evaluator, Lineup, Players, Trainer
 from brigade.train.more_evaluations import FewShot, HeldOut
 from brigade.train.trainer import AlsoEvaluate, TrainState, stack_sequences
 
@@ -36,7 +42,7 @@ class Parts:
     trainer: Trainer
     evaluator: Evaluator
     seeds: list[int]
-    table: Table  # the partners, and the learner's seats
+    lineup: Lineup  # the partners, and the learner's seats
     also: tuple[AlsoEvaluate, ...] = ()  # evaluations beside that of all tasks
 
 
@@ -60,60 +66,51 @@ def assemble_with(
     seeds: list[int],
 ) -> Parts:
     """Build the parts for these sequences, one per seed."""
-    config, method, generator = experiment.config, experiment.method, experiment.generator
-    env = benchmark.env
-    if not isinstance(env, Environment):
-        raise UserError(
-            f"{type(env).__name__} is not an environment; it must be a subclass of "
-            "brigade.core.Environment"
-        )
+    config, method, env = experiment.config, experiment.method, benchmark.env
     try:
         learner = build_learner(experiment, env, sequences)
         method.check(learner, config.repetitions)
         check_task_ids(method, config.method, sequences)
-        if generator is None:
-            cast, table = partner_table(config, benchmark, sequences)
-            table = replace(table, params=start_params(config, learner, env, benchmark.held_out))
-            learner = with_partner_sampling(learner, config, cast)
-        else:
-            cast = generator.partners(learner.policy)
-            table = population_table(generator, cast, env, sequences)
-        own_seats = table.pairings[0].arrangements.shape[-1] if cast.groups else 0
+        given = given_partners(config, benchmark)
+        matchmaker = experiment.matchmaker(given.size)
+        matchmaker.check(env, learner)
+        cast = given if given.groups else matchmaker.cast(learner.policy)
+        lineup = lineup_of(config, benchmark, matchmaker, cast, sequences)
+        params = start_params(config, learner, env, benchmark.held_out)
+        lineup = replace(lineup, params=params)
         players = Players(
             learner=learner.policy,
             cast=cast.groups,
-            own_seats=own_seats,
-            members=getattr(learner, "members", 1),
+            own_seats=lineup.pairings[0].arrangements.shape[-1] if cast.groups else 0,
+            members=matchmaker.policies,
+            names_partners=matchmaker if matchmaker.critic_ids else None,
         )
-        check_rollouts(config, generator, learner, env)
-        tables = tables_for(config.num_envs, table.pairings)
-        if generator and generator.policies > 1:
-            tables = generator.tables
+        check_rollouts(config, matchmaker, env)
+        tables = matchmaker.tables
+        if matchmaker.policies == 1:
+            tables = tables_for(config.num_envs, lineup.pairings)
         source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
-        greedy = config.greedy or bool(getattr(learner, "evaluates_greedily", False))
+        greedy = config.greedy or learner.evaluates_greedily
         evaluator = Evaluator(
             env, players, method, config.eval_episodes, greedy, config.eval_consecutive
         )
-        trainer = Trainer(source, learner, method)
-        also = more_evaluations(config, trainer, evaluator, benchmark.held_out, table)
+        trainer = Trainer(source, learner, method, matchmaker)
+        also = more_evaluations(config, trainer, evaluator, benchmark.held_out, lineup)
     except ValueError as error:
         raise UserError(str(error)) from error
-    parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, table, also)
+    parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, lineup, also)
     check_shapes(parts)
     return parts
 
 
-def check_rollouts(
-    config: RunConfig, generator: Generator | None, learner: Learner, env: Environment
-) -> None:
-    """Refuse rollouts that a population or a learner that compares returns cannot use."""
-    if generator and config.num_envs % generator.tables:
+def check_rollouts(config: RunConfig, matchmaker: Matchmaker, env: Environment) -> None:
+    """Refuse rollouts that the matchmaker cannot use."""
+    if config.num_envs % matchmaker.tables:
         raise ValueError(
-            f"num_envs is {config.num_envs}; it must be a multiple of {generator.tables} for "
-            f"{config.generator} with {generator.members} members"
+            f"num_envs is {config.num_envs}; it must be a multiple of {matchmaker.tables}, the "
+            "tables that the population needs"
         )
-    compares_returns = generator.whole_episodes if generator else isinstance(learner, CoPlayLearner)
-    if compares_returns and config.num_steps < env.horizon:
+    if matchmaker.whole_episodes and config.num_steps < env.horizon:
         raise ValueError(
             f"num_steps is {config.num_steps}; this compares returns and needs rollouts of "
             f"whole episodes, use --num-steps {env.horizon}"
@@ -121,23 +118,21 @@ def check_rollouts(
 
 
 def more_evaluations(
-    config: RunConfig, trainer: Trainer, evaluator: Evaluator, held_out: Cast, table: Table
+    config: RunConfig, trainer: Trainer, evaluator: Evaluator, held_out: Cast, lineup: Lineup
 ) -> tuple[AlsoEvaluate, ...]:
     """Evaluations with held-out partners and of few-shot clones, if there are any."""
     also: list[AlsoEvaluate] = []
-    if table.held_out_names:
+    if lineup.held_out_names:
         seats = evaluator.env.num_agents
         choices = arrangements(config.seats, seats)
         players = replace(evaluator.players, cast=held_out.groups)
         pairing = pairings(held_out, [held_out.names], choices, seats)
         also.append(HeldOut(replace(evaluator, players=players), pairing, held_out.params))
     if config.few_shot_updates:
-        learner = trainer.learner
-        clone = learner.for_few_shot() if hasattr(learner, "for_few_shot") else learner
-        plain = FineTuning()
+        clone, plain = trainer.learner.for_few_shot(), FineTuning()
         also.append(
             FewShot(
-                Trainer(trainer.source, clone, plain),
+                replace(trainer, learner=clone, method=plain),
                 replace(evaluator, method=plain),
                 config.few_shot_updates,
             )
@@ -221,7 +216,7 @@ def check_task_ids(method: ContinualMethod, name: str, sequences: Sequence[TaskS
 def build_learner(
     experiment: Experiment, env: Environment, sequences: Sequence[TaskSequence]
 ) -> Learner:
-    """The learner of one policy or of a population."""
+    """The learner of a policy, with whatever the method adds to its network."""
     config, generator = experiment.config, experiment.generator
     extra = {"critic_ids": generator.critic_ids} if generator and generator.critic_ids else {}
     mixes = experiment.method.mixes_tasks
@@ -232,39 +227,53 @@ def build_learner(
         changing_inputs=changing_inputs(env, sequences),
         **extra,
     )
-    if generator is None:
-        return learner
-    if config.partners:
-        raise ValueError("a population trains without partners; remove --partners")
-    if config.method != "ft":
-        raise ValueError(f"method is {config.method}; a population needs --method ft")
-    if config.start_from or config.few_shot_updates:
-        raise ValueError("a population starts anew, and its evaluations have no few-shot updates")
-    if not isinstance(learner, PPO) or learner.seats:
-        raise ValueError(f"learner is {config.learner}; a population needs --learner ippo")
-    generator.check(env, learner)
-    return generator.build_learner(learner, env.num_agents)
+    return experiment.method.equip(learner)
 
 
-def partner_table(
-    config: RunConfig, benchmark: Benchmark, sequences: Sequence[TaskSequence]
-) -> tuple[Cast, Table]:
+def given_partners(config: RunConfig, benchmark: Benchmark) -> Cast:
     """The partners of a run: those of --partners, those of the benchmark, or none."""
     env, cast = benchmark.env, benchmark.cast
+    if config.generator != "none":
+        if config.partners:
+            raise ValueError("a population trains without partners; remove --partners")
+        if config.start_from or config.few_shot_updates:
+            raise ValueError(
+                "a population starts anew, and its evaluations have no few-shot updates"
+            )
+        return Cast()
     if config.partners and cast.groups:
         raise ValueError(
             f"{benchmark.id} has its own partners; choose them with --env.partners, not --partners"
         )
     if config.partners:
-        cast = cast_of(config.partners, env, config.greedy_partners)
-    elif config.greedy_partners:
-        cast = Cast(tuple(replace(g, greedy=True) for g in cast.groups), cast.params, cast.names)
+        return cast_of(config.partners, env, config.greedy_partners)
+    if config.greedy_partners and cast.groups:
+        return Cast(tuple(replace(g, greedy=True) for g in cast.groups), cast.params, cast.names)
+    return cast
+
+
+def lineup_of(
+    config: RunConfig,
+    benchmark: Benchmark,
+    matchmaker: Matchmaker,
+    cast: Cast,
+    sequences: Sequence[TaskSequence],
+) -> Lineup:
+    """Whom the learner meets in training and evaluations, by seed and task."""
+    env = benchmark.env
+    if brought := matchmaker.evaluated():
+        choices = arrangements(("random",), env.num_agents)
+        return lineup_with(cast, [(brought,) * len(each) for each in sequences], choices, env)
+    if (tables := matchmaker.evaluation(env.num_agents)) is not None:
+        pairing, tasks = pairing_of(tables[0]), len(sequences[0])
+        same = jax.tree.map(lambda x: jnp.broadcast_to(x, (tasks, *x.shape)), pairing)
+        return Lineup(cast.params, [same] * len(sequences), tuple(tables[1]), ("all",))
     if not cast.groups:
         if tuple(config.seats) != tuple(benchmark.seats) or config.greedy_partners:
             raise ValueError("--seats and --greedy-partners need partners; add --partners")
         if config.partners_of_seed:
             raise ValueError("--partners-of-seed chooses among partners; add --partners")
-        return cast, Table()
+        return Lineup()
     choices = arrangements(config.seats, env.num_agents)
     if len(choices[0]) == env.num_agents:
         raise ValueError(
@@ -278,8 +287,8 @@ def partner_table(
             )
         met = met_by_seed(config.partners_of_seed, cast.names, config.seeds)
         by_task = [(names,) * len(sequence) for names, sequence in zip(met, sequences, strict=True)]
-    table = table_with(cast, by_task, choices, env.num_agents)
-    return cast, replace(table, held_out_names=benchmark.held_out.names)
+    lineup = lineup_with(cast, by_task, choices, env)
+    return replace(lineup, held_out_names=benchmark.held_out.names)
 
 
 def met_by_seed(words: Sequence[str], known: Sequence[str], seeds: int) -> list[tuple[str, ...]]:
@@ -303,54 +312,21 @@ def met_by_seed(words: Sequence[str], known: Sequence[str], seeds: int) -> list[
     return met
 
 
-def table_with(
+def lineup_with(
     cast: Cast,
     by_task: Sequence[Sequence[tuple[str, ...]]],
     choices: Sequence[tuple[int, ...]],
-    num_agents: int,
-) -> Table:
-    """The table of a learner whose partners are named by seed and task."""
-    by_seed = [pairings(cast, names, choices, num_agents) for names in by_task]
+    env: Environment,
+) -> Lineup:
+    """The lineup of a learner whose partners are named by seed and task."""
+    by_seed = [pairings(cast, names, choices, env.num_agents) for names in by_task]
     names = by_task[0][0]
     if len(set(by_task[0])) > 1:
         names = tuple(f"partner {number} of the task" for number in range(1, len(names) + 1))
     elif len({seed[0] for seed in by_task}) > 1:
         names = tuple(f"partner {number} of the seed" for number in range(1, len(names) + 1))
     seat_names = tuple("+".join(map(str, seats)) for seats in choices)
-    return Table(cast.params, by_seed, names, seat_names)
-
-
-def with_partner_sampling(learner: Learner, config: RunConfig, cast: Cast) -> Learner:
-    """The learner, with partners sampled by how well it does with them if asked for."""
-    if config.partner_sampling == "uniform":
-        return learner
-    if not cast.groups or not isinstance(learner, PPO):
-        raise ValueError(
-            f"partner_sampling is {config.partner_sampling}; it needs partners and a PPO learner"
-        )
-    return CoPlayLearner(learner, Ranked(cast.size, config.rank_exponent))
-
-
-def population_table(
-    generator: Generator, cast: Cast, env: Environment, sequences: Sequence[TaskSequence]
-) -> Table:
-    """The tables that evaluations of a population play; in training the generator seats it.
-
-    Generators that train one policy with partners have a `cast` of them.
-    """
-    if generator.policies == 1:
-        choices = arrangements(("random",), env.num_agents)
-        by_task = [(generator.evaluated(),) * len(sequence) for sequence in sequences]
-        return table_with(cast, by_task, choices, env.num_agents)
-    seating, names = generator.evaluation(env.num_agents)
-    everywhere = Pairing(
-        weights=jnp.ones(1),
-        arrangements=jnp.arange(int(seating.own[0].sum()))[None],
-        evaluation=jax.tree.map(lambda x: x[:, None], seating),
-    )
-    tasks = len(sequences[0])
-    same = jax.tree.map(lambda x: jnp.broadcast_to(x, (tasks, *x.shape)), everywhere)
-    return Table(cast.params, [same] * len(sequences), tuple(names), ("all",))
+    return Lineup(cast.params, by_seed, names, seat_names)
 
 
 MAX_TABLES = 64  # parameters of partners are gathered for every table
@@ -376,16 +352,16 @@ def check_shapes(parts: Parts) -> None:
     """Fail before compiling, for example if the samples do not divide into minibatches."""
     try:
         check_state_fits(abstract_state(parts))
-        for clones in (each for each in parts.also if isinstance(each, FewShot)):
-            abstract_state(replace(parts, trainer=clones.trainer))
+        for clones in filter(None, (each.clones for each in parts.also)):
+            abstract_state(replace(parts, trainer=clones))
     except ValueError as error:
         raise UserError(str(error)) from error
 
 
 def abstract_state(parts: Parts) -> TrainState:
     """The shapes of the training state, without computing it."""
-    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
+    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
     state: TrainState = jax.eval_shape(
-        lambda r, c, p: parts.trainer.init(parts.seeds, r, c, p), rounds, cast, parts.table.params
+        lambda r, c, p: parts.trainer.init(parts.seeds, r, c, p), rounds, cast, parts.lineup.params
     )
     return state

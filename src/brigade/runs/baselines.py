@@ -97,7 +97,7 @@ def train_single_tasks(
             seeds=seeds,
             updates_per_task=config.updates_per_task,
             eval_every=config.eval_every,
-            table=parts.table,
+            lineup=parts.lineup,
         )
         for progress, position in until_ctrl_c(updates):
             record = position.record
@@ -153,7 +153,7 @@ def fingerprint(experiment: Experiment, seed: int) -> str:
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
     tree["brigade"] = __version__
-    dtype = getattr(getattr(experiment.learner, "network", None), "dtype", None)
+    dtype = getattr(experiment.learner.network, "dtype", None)
     if dtype is not None:  # `auto` means different types on different devices
         tree["network"]["precision"] = np.dtype(dtype).name
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]

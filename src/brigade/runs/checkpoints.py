@@ -108,8 +108,8 @@ def check_record(record: Record, parts: Parts) -> None:
     lengths = {
         "task": len(parts.sequences[0]),
         "seed": len(parts.seeds),
-        "partner": len(parts.table.partner_names),
-        "seat": len(parts.table.seat_names),
+        "partner": len(parts.lineup.partner_names),
+        "seat": len(parts.lineup.seat_names),
         "episode": parts.evaluator.episodes,
         "player": parts.benchmark.env.num_agents,
         "kind": len(parts.benchmark.env.events),
@@ -125,34 +125,30 @@ def check_record(record: Record, parts: Parts) -> None:
 def read_state(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> TrainState:
     """The training state of a checkpoint; with `more_tasks`, it may lack entries of new tasks."""
     found = expect(restore_state(checkpoint / "state"), dict, "state")
-    source = entry(found, "source", dict, "state")
-    if "carry" in source:  # written by versions that had no partners in the state
-        source["memory"] = {"learner": source.pop("carry"), "cast": []}
     like = initial_state(parts) if more_tasks else abstract_state(parts)
     state: TrainState = restore_like(like, found, checkpoint, more_tasks)
     return state
 
 
 def read_policies(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> tuple[Any, Any, Any]:
-    """The parameters, the method state and whatever else the learner keeps, of a checkpoint."""
+    """The parameters, the method's state and the matchmaker's, of a checkpoint."""
     found = restore_state(checkpoint / "state")
     learner = entry(found, "learner", dict, "state")
     like = initial_state(parts) if more_tasks else abstract_state(parts)
-    params, aux, memory = (
+    return tuple(
         restore_like(mine, theirs, checkpoint, more_tasks)
         for mine, theirs in (
             (like.learner.params, learner.get("params")),
-            (like.learner.aux, learner.get("aux")),
             (like.memory, found.get("memory")),
+            (like.matches, found.get("matches")),
         )
     )
-    return params, memory, aux
 
 
 def initial_state(parts: Parts) -> TrainState:
     """The state before training."""
-    rounds = stack_sequences(parts.sequences, parts.table.pairings)
-    return parts.trainer.init(parts.seeds, rounds, parts.table.cast, parts.table.params)
+    rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
+    return parts.trainer.init(parts.seeds, rounds, parts.lineup.cast, parts.lineup.params)
 
 
 def restore_like(like: Any, found: Any, checkpoint: Path, more_tasks: bool = False) -> Any:

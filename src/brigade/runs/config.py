@@ -22,10 +22,11 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from brigade import registry
-from brigade.core import Benchmark
+from brigade.core import Benchmark, ContinualMethod, Environment, LearnerSettings, Matchmaker
 from brigade.core.checks import at_least, positive, within
 from brigade.errors import UserError
 from brigade.populations import Generator
+from brigade.populations.coplay import Ranked
 from brigade.reading import entry, expect, parse_json, parse_toml, read_bytes, shown
 from brigade.runs.code_files import with_kept_code
 from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES
@@ -139,14 +140,27 @@ class Experiment:
     """The config of a run with the settings of its learner, method, environment and generator."""
 
     config: RunConfig
-    learner: Any  # the learner's settings; `build` makes the learner
-    method: Any  # the method itself
+    learner: LearnerSettings
+    method: ContinualMethod
     env: Any = None  # the environment's settings, if the benchmark has any
-    generator: Any = None  # the generator itself, if a population is trained
+    generator: Generator | None = None  # the generator itself, if a population is trained
 
     def benchmark(self) -> Benchmark:
         """The benchmark, configured with the settings of its environment."""
         return configured(load_benchmark(self.config.benchmark), self.env)
+
+    def matchmaker(self, partners: int) -> Matchmaker:
+        """Who decides whom the learner meets; `partners` is the size of the cast."""
+        if self.generator is not None:
+            return self.generator
+        if self.config.partner_sampling == "uniform":
+            return Matchmaker()
+        if not partners:
+            raise ValueError(
+                f"partner_sampling is {self.config.partner_sampling}; it needs partners, add "
+                "--partners"
+            )
+        return Ranked(partners, self.config.rank_exponent)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as in a config file."""
@@ -311,6 +325,11 @@ def load_benchmark(name: str) -> Benchmark:
         raise UserError(f"{wrong} ({error})") from error
     if not isinstance(benchmark, Benchmark):
         raise UserError(wrong)
+    if not isinstance(benchmark.env, Environment):
+        raise UserError(
+            f"{type(benchmark.env).__name__} is not an environment; it must be a subclass of "
+            "brigade.core.Environment"
+        )
     return benchmark
 
 
@@ -466,20 +485,25 @@ def has_no_default(setting: dataclasses.Field[Any]) -> bool:
     return setting.init and setting.default is missing and setting.default_factory is missing
 
 
+BASES: dict[str, type] = {
+    "learner": LearnerSettings,
+    "method": ContinualMethod,
+    "generator": Generator,
+}
+
+
 def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
     """A dataclass like Experiment, with the types of the chosen learner, method and so on."""
     learner_type = registry.get("learners", chosen["learner"])
     method_type = registry.get("methods", chosen["method"])
-    kinds = [("learner", learner_type), ("method", method_type)]
+    kinds: list[tuple[str, Any]] = [("learner", learner_type), ("method", method_type)]
     if chosen["generator"] != "none":
-        kind = registry.get("generators", chosen["generator"])
-        if not (isinstance(kind, type) and issubclass(kind, Generator)):
-            raise UserError(
-                f"{chosen['generator']} is not a generator; "
-                "it must be a subclass of brigade.populations.Generator"
-            )
-        kinds.append(("generator", kind))
+        kinds.append(("generator", registry.get("generators", chosen["generator"])))
     for what, kind in kinds:
+        if not issubclass(kind if isinstance(kind, type) else object, BASES[what]):
+            raise UserError(
+                f"{chosen[what]} is not a {what}; it must be a subclass of {where_is(BASES[what])}"
+            )
         if not is_frozen_dataclass(kind):
             raise UserError(f"{chosen[what]} is not a {what}; it must be a frozen dataclass")
         if bare := [each.name for each in dataclasses.fields(kind) if has_no_default(each)]:
@@ -509,6 +533,12 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
         frozen=True,
         namespace={"__doc__": POPULATION_HELP if kinds[2:] else RUN_HELP},
     )
+
+
+def where_is(base: type) -> str:
+    """Where one imports a base class from."""
+    package = ".".join(base.__module__.split(".")[:2])
+    return f"{package}.{base.__name__}"
 
 
 def is_frozen_dataclass(kind: Any) -> bool:

@@ -32,8 +32,8 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
     names, experiment = run.parts.sequences[0].names, run.experiment
     task = run.last_task if task is None else task
     check_task(run, task)
-    policy = run.parts.trainer.source.players.learner  # type: ignore[attr-defined]
-    if not hasattr(policy, "actor"):
+    policy = run.parts.learner.policy
+    if not policy.kind:
         raise UserError(
             f"{experiment.config.learner} has its own kind of policy, which a file cannot hold"
         )
@@ -86,9 +86,8 @@ def acting_policy(run: LoadedRun, name: str | None, seed: int | None, task: int)
     members = members_of_run(run, task)
     chosen = find_member([member for member, *_ in members], name, seed)
     member, params, index = members[chosen]
-    policy = run.parts.trainer.source.players.learner  # type: ignore[attr-defined]
-    if hasattr(policy, "actor"):
-        policy, params = policy.actor(params, int(run.parts.sequences[index].tasks.id[task]))
+    task_id = int(run.parts.sequences[index].tasks.id[task])
+    policy, params = run.parts.learner.policy.actor(params, task_id)
     env = run.parts.benchmark.env
     return TrainedPolicy(
         name=str(member["name"]),

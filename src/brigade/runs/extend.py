@@ -127,8 +127,8 @@ def fit_position(position: Position, config: RunConfig, method: ContinualMethod)
 
 def ended_phases(method: ContinualMethod, updates: int, done: int) -> list[str]:
     """The phases of a task that have ended, if it has so many updates and some are done."""
-    if type(method).end_phase is ContinualMethod.end_phase:
-        return []  # nothing happens then
+    if not method.ends_matter:
+        return []
     ends = phase_ends(method, updates)
     return [phase for update, phases in ends.items() if update <= done for phase in phases]
 

@@ -33,9 +33,8 @@ def check_memory(experiment: Experiment, env: Environment) -> None:
     view = math.prod(env.obs_shape)  # bytes of an observation, at least
     seats = view * env.num_agents
     samples = config.num_envs * config.num_steps
-    epochs = getattr(getattr(experiment.learner, "ppo", None), "epochs", 1)
-    replayed = getattr(experiment.method, "sample_size", 0)
-    network = widest_layer(getattr(experiment.learner, "network", None), view)
+    epochs, replayed = experiment.learner.epochs, experiment.method.replayed
+    network = widest_layer(experiment.learner.network, view)
     for what, needed, less in (
         ("a rollout", samples * view, "--num-envs or --num-steps"),
         ("an update", samples * INDEX_BYTES * epochs, "--num-envs, --num-steps or --ppo.epochs"),

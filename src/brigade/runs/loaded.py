@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from brigade.core import LearnerState
 from brigade.runs.assemble import Parts
 from brigade.runs.config import Experiment
 from brigade.runs.trained import TrainedPolicy
 from brigade.train import Position
-from brigade.train.trainer import partners_of
+from brigade.train.evaluate import acting_params
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,24 +27,26 @@ class LoadedRun:
     params: Any
     method_state: Any
     last_task: int = 0  # the task trained last, from 0
-    aux: Any = None  # whatever else the learner keeps, leaves [seeds, ...]
+    matches: Any = None  # the matchmaker's state, leaves [seeds, ...]
 
     def __repr__(self) -> str:
         return f"LoadedRun({str(self.path)!r}, policies: {', '.join(self.names)})"
 
     def cast(self, seed: int) -> Any:
         """The parameters of the partners of a seed, an index from 0."""
-        params, aux = (jax.tree.map(lambda x: x[seed], tree) for tree in (self.params, self.aux))
-        state = LearnerState(params, None, jnp.int32(0), aux)
-        return partners_of(self.parts.learner, state, self.parts.table.cast)
+        params, matches = (
+            jax.tree.map(lambda x: x[seed], tree) for tree in (self.params, self.matches)
+        )
+        matchmaker = self.parts.trainer.matchmaker
+        return matchmaker.partners(matches, params, self.parts.lineup.cast)
 
     def acting_params(self, seed: int, task: int) -> Any:
         """The parameters that act on a task; both are indices from 0."""
         params, method_state = (
             jax.tree.map(lambda leaf: leaf[seed], tree) for tree in (self.params, self.method_state)
         )
-        task_id = self.parts.sequences[seed].tasks.id[task]
-        return self.parts.trainer.method.acting_params(method_state, params, task_id)
+        task_id, trainer = self.parts.sequences[seed].tasks.id[task], self.parts.trainer
+        return acting_params(trainer.method, trainer.policies, method_state, params, task_id)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +77,5 @@ def as_loaded(path: Path, experiment: Experiment, parts: Parts, position: Positi
     """A run in training, as if its policies of this moment were loaded from disk."""
     state, task = position.state, position.task % len(parts.sequences[0])
     returns = position.record.arrays()
-    learner = state.learner
-    return LoadedRun(
-        path, experiment, returns, parts, learner.params, state.memory, task, learner.aux
-    )
+    params = state.learner.params
+    return LoadedRun(path, experiment, returns, parts, params, state.memory, task, state.matches)

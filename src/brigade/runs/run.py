@@ -178,10 +178,12 @@ def load(
     def read(checkpoint: Path) -> LoadedRun:
         record = Record.from_arrays(read_record(checkpoint))  # up to this checkpoint
         more_tasks = fit_record(record, parts)
-        params, method_state, aux = read_policies(checkpoint, parts, more_tasks)
+        params, method_state, matches = read_policies(checkpoint, parts, more_tasks)
         returns = record.arrays()
         task = read_meta(checkpoint).task % len(parts.sequences[0])
-        return LoadedRun(folder.path, experiment, returns, parts, params, method_state, task, aux)
+        return LoadedRun(
+            folder.path, experiment, returns, parts, params, method_state, task, matches
+        )
 
     found = folder.newest(read, warn)
     if found is not None:
@@ -249,7 +251,7 @@ def _train(
         eval_every=config.eval_every,
         repetitions=config.repetitions,
         position=position,
-        table=parts.table,
+        lineup=parts.lineup,
         also=parts.also,
     )
     kept = snapshot_numbers(config)

@@ -34,7 +34,7 @@ def experiment_speed(experiment: Experiment) -> Speed:
     """Time whole updates on a small rollout, with the experiment's settings and one seed."""
     small = shrunk(experiment)
     parts = assemble(small)
-    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
+    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
     state = parts.trainer.begin_task(parts.trainer.init(parts.seeds, rounds, cast), rounds, 0)
 
     def step(_: int) -> Any:
@@ -48,7 +48,7 @@ def experiment_speed(experiment: Experiment) -> Speed:
 def shrunk(experiment: Experiment) -> Experiment:
     """The experiment with one seed and few environments, which is quick to time."""
     config = experiment.config
-    tables = experiment.generator.tables if experiment.generator else 1
+    tables = 1 if experiment.generator is None else experiment.generator.tables
     envs = max(1, min(config.num_envs, -(-TIMED_STEPS // config.num_steps)))
     envs = -(-envs // tables) * tables
     met = config.partners_of_seed[:1]
@@ -87,17 +87,18 @@ def cost(experiment: Experiment, parts: Parts) -> Cost:
     per_task = -(-config.updates_per_task // config.eval_every)
     evaluations = 1 + config.total_tasks * per_task
     state = abstract_state(parts)
-    rounds = stack_sequences(parts.sequences, parts.table.pairings)
+    rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
     one_seed = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), state)
 
     def rollout(state: TrainState, now: Round, key: Key) -> Trajectory:
-        acting = acting_with(trainer, state.learner, parts.table.cast, now.pairing, key)
+        params, cast = state.learner.params, parts.lineup.cast
+        acting = acting_with(trainer, params, state.matches, cast, now.pairing, key)
         return trainer.source.next(state.source, acting, now.task, key)[1]
 
     traj = jax.eval_shape(rollout, one_seed, pick(pick(rounds, 0), 0), one_seed.key)
     state_bytes = size_of(state)
     episodes = config.eval_episodes * config.eval_consecutive
-    episodes *= len(parts.table.partner_names) * len(parts.table.seat_names)
+    episodes *= len(parts.lineup.partner_names) * len(parts.lineup.seat_names)
     record = 8 * evaluations * config.tasks * config.seeds * episodes
     return Cost(
         steps=updates * config.steps_per_update * config.seeds,

@@ -4,17 +4,17 @@ from brigade.metrics.record import Record
 from brigade.train.collect import DeviceSource
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.players import Players
-from brigade.train.trainer import Position, Progress, Table, Trainer, TrainState
+from brigade.train.trainer import Lineup, Position, Progress, Trainer, TrainState
 
 __all__ = [
     "DeviceSource",
     "Evaluation",
     "Evaluator",
+    "Lineup",
     "Players",
     "Position",
     "Progress",
     "Record",
-    "Table",
     "TrainState",
     "Trainer",
 ]

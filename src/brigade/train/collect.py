@@ -112,7 +112,7 @@ def targets_of(
     env: Environment, players: Players, seated: Seated, env_state: Any, task: Any
 ) -> dict[str, Any]:
     """Labels for the learner's auxiliary loss, if its policy `predicts` any of the targets."""
-    names = getattr(players.learner, "predicts", ())
+    names = players.learner.predicts
     if not names:
         return {}
     targets = jax.vmap(env.targets, in_axes=(0, None))(env_state, task)

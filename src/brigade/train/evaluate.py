@@ -11,7 +11,8 @@ from flax import struct
 
 from brigade.core import Acting, Array, ContinualMethod, Environment, Key, Pairing, Round, Seating
 from brigade.train.collect import RolloutState, of_own_seats, reset_all, start_games, step_all
-from brigade.train.players import Players, Seated, by_member
+from brigade.train.members import by_member, over_members
+from brigade.train.players import Players, Seated
 
 
 class Evaluation(struct.PyTreeNode):
@@ -56,7 +57,7 @@ class Evaluator:
         """Evaluate all tasks at once; `rounds` has leaves [tasks, ...]."""
 
         def one_task(round_: Round, key: Key) -> Evaluation:
-            acting = self.method.acting_params(mem, params, round_.task.id)
+            acting = acting_params(self.method, self.players.members, mem, params, round_.task.id)
             return self.play(Acting(acting, cast), round_, key)
 
         num_tasks = jax.tree.leaves(rounds)[0].shape[0]
@@ -157,6 +158,15 @@ class Evaluator:
             return jnp.where(by_seat.reshape(*by_seat.shape, *[1] * (new.ndim - 2)), new, old)
 
         return after._replace(learner=jax.tree.map(frozen, after.learner, before.learner))
+
+
+def acting_params(
+    method: ContinualMethod, policies: int, mem: Any, params: Any, task_id: Array
+) -> Any:
+    """The parameters to act with on a task; leaves are [policies, ...] if there are several."""
+    if policies == 1:
+        return method.acting_params(mem, params, task_id)
+    return over_members(lambda mem, params: method.acting_params(mem, params, task_id))(mem, params)
 
 
 def shape_of(pairing: Pairing | None) -> tuple[int, int]:

@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Acting, Array, Everyone, Group, Key, Memories, Policy, View
+from brigade.core import Acting, Array, Everyone, Group, Key, Matchmaker, Memories, Policy, View
+from brigade.train.members import by_member, by_table, over_members, places_of
 
 
 class Seated(struct.PyTreeNode):
@@ -28,6 +29,7 @@ class Seated(struct.PyTreeNode):
     order: Array | None = None  # [tables, seats] int32: index of each seat in (own, others)
     present: tuple[Any, ...] = ()  # per group, [tables, other seats] bool: its members' seats
     places: Array | None = None  # [members, places]: flat (table, seat) indices of each member
+    critic_ids: Array | None = None  # [tables, own seats] int32: partner ids that critics get
     group_places: tuple[Any, ...] = ()  # the same per group, if it is balanced
 
 
@@ -39,6 +41,7 @@ class Players:
     cast: tuple[Group, ...] = ()
     own_seats: int = 0  # the learner's seats at every table; 0: all of them
     members: int = 1  # policies of the learner; in a population, each has equally many seats
+    names_partners: Matchmaker | None = None  # tells critics the ids of partners
 
     @property
     def alone(self) -> bool:
@@ -83,9 +86,12 @@ class Players:
             groups.append(at_places(group, params, place))
             group_places.append(places_of(place, group.size) if group.balanced else None)
             first += group.size
-        places = None
+        places, critic_ids = None, None
         if self.members > 1:
             places = places_of(jnp.take_along_axis(seating.member, own, axis=1), self.members)
+        if self.names_partners is not None:
+            ids = self.names_partners.critic_id(seating)
+            critic_ids = jnp.take_along_axis(ids, own, axis=1).astype(jnp.int32)
         return Seated(
             learner=acting.learner,
             groups=tuple(groups),
@@ -94,6 +100,7 @@ class Players:
             order=jnp.argsort(by_owner, axis=1),
             present=tuple(present),
             places=places,
+            critic_ids=critic_ids,
             group_places=tuple(group_places),
         )
 
@@ -143,12 +150,15 @@ class Players:
         return joint, Memories(carry, tuple(carries)), extras
 
     def own_view(self, seated: Seated, view: View) -> View:
-        """The learner's seats of a view; `state` is dropped, or holds a central critic's input."""
-        if not self.own_seats:
-            return view.replace(state=None)
-        assert seated.own is not None
-        own: View = take_seats(view.replace(state=None), seated.own)
-        if getattr(self.learner, "sees_everyone", False):
+        """The learner's seats of a view; `state` is dropped, or holds what only critics see."""
+        own = view.replace(state=None)
+        if self.own_seats:
+            assert seated.own is not None
+            own = take_seats(own, seated.own)
+        if seated.critic_ids is not None:
+            ids = jnp.repeat(seated.critic_ids, len(view.obs) // len(seated.critic_ids), axis=0)
+            return own.replace(state=Everyone(None, ids))
+        if self.own_seats and self.learner.sees_everyone:
             own = own.replace(state=Everyone(view.obs, self.seat_numbers(seated, len(view.obs))))
         return own
 
@@ -192,24 +202,6 @@ def members_act(
     action, carry, extras = over_members(act)(params, carry, views, keys)
     back = partial(by_table, places=places, tables=tables)
     return back(action), carry, jax.tree.map(back, extras)
-
-
-def places_of(member: Array, size: int) -> Array:
-    """[members, places]: flat indices of each member in `member` [tables, seats].
-
-    All members must occur equally often.
-    """
-    return jnp.argsort(member.reshape(-1), stable=True).reshape(size, -1)
-
-
-def over_members(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Apply `function` to every member: leaves of the arguments are [members, ...].
-
-    Batched on an accelerator, one after another on a CPU, where small batched products are slow.
-    """
-    if jax.default_backend() == "cpu":
-        return lambda *arguments: jax.lax.map(lambda each: function(*each), arguments)
-    return jax.vmap(function)
 
 
 def no_actions(act: Callable[[], tuple[Array, Any]], carry: Any) -> tuple[Array, Any]:
@@ -263,37 +255,6 @@ def take_seats(tree: Any, seats: Array) -> Any:
         return jnp.take_along_axis(blocks, index, axis=2).reshape(len(x), -1, *x.shape[2:])
 
     return jax.tree.map(take, tree)
-
-
-def by_member(tree: Any, places: Array, tables: int, axis: int = 0) -> Any:
-    """Leaves [num_envs, seats, ...] -> [members, places * environments of a table, ...].
-
-    `axis` is the number of other axes in front of the environments; members still come first.
-    """
-
-    def regroup(x: Array) -> Array:
-        front, (num_envs, seats), rest = (
-            x.shape[:axis],
-            x.shape[axis : axis + 2],
-            x.shape[axis + 2 :],
-        )
-        blocks = x.reshape(*front, tables, num_envs // tables, seats, *rest)
-        blocks = jnp.moveaxis(blocks, axis + 2, axis + 1)  # tables, seats, environments
-        rows = blocks.reshape(*front, tables * seats, num_envs // tables, *rest)
-        taken = jnp.take(rows, places, axis=axis)  # members, places, environments
-        taken = taken.reshape(*front, len(places), -1, *rest)
-        return jnp.moveaxis(taken, axis, 0)
-
-    return jax.tree.map(regroup, tree)
-
-
-def by_table(x: Array, places: Array, tables: int) -> Array:
-    """The inverse of `by_member`."""
-    rest = x.shape[2:]
-    seats = places.size // tables
-    rows = x.reshape(places.size, -1, *rest)
-    blocks = rows[jnp.argsort(places.reshape(-1))].reshape(tables, seats, -1, *rest)
-    return jnp.moveaxis(blocks, 2, 1).reshape(-1, seats, *rest)
 
 
 def _expanded(mask: Array, x: Array) -> Array:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,20 +19,28 @@ from brigade.core import (
     Key,
     Learner,
     LearnerState,
+    Matchmaker,
     Metrics,
     Pairing,
-    Policy,
     Round,
-    Seating,
     Source,
     TaskSequence,
     Trajectory,
 )
 from brigade.core.checks import at_least
 from brigade.core.compile import jit
-from brigade.core.streams import BEGIN_TASK, EVALUATION, MORE_EVALUATIONS, SEATS, TASKS
+from brigade.core.streams import (
+    AFTER_ROLLOUT,
+    BEGIN_TASK,
+    EVALUATION,
+    MATCHES,
+    MORE_EVALUATIONS,
+    SEATS,
+    TASKS,
+)
 from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
 from brigade.train.evaluate import Evaluation, Evaluator
+from brigade.train.members import for_each, split
 from brigade.train.seeds import over_seeds
 from brigade.train.update import update as learn_from
 
@@ -40,8 +48,9 @@ from brigade.train.update import update as learn_from
 class TrainState(struct.PyTreeNode):
     """The training state. Leaves [seeds, ...]."""
 
-    learner: LearnerState
+    learner: LearnerState  # leaves [seeds, policies, ...] if there are several, as of `memory`
     memory: Any  # the method's state
+    matches: Any  # the matchmaker's state
     source: Any  # the source's state
     key: Key
 
@@ -69,7 +78,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Trainer:
-    """Trains a learner with a method on streams of tasks.
+    """Trains a learner with a method, and with whom a matchmaker says, on streams of tasks.
 
     Seeds run in parallel; each has its own tasks, parameters and random keys. The task index and
     the partners' parameters are arguments of the compiled step, so one program serves them all.
@@ -78,12 +87,18 @@ class Trainer:
     source: Source
     learner: Learner
     method: ContinualMethod
+    matchmaker: Matchmaker = field(default_factory=Matchmaker)
     devices: int | None = None  # maximum number of devices; None for all
 
     @property
     def in_turn(self) -> bool:
         """Whether a device trains seeds one after another instead of in a batch."""
-        return slow_when_batched(self.learner.policy)
+        return self.learner.policy.slow_when_batched
+
+    @property
+    def policies(self) -> int:
+        """How many policies are trained."""
+        return self.matchmaker.policies
 
     def init(
         self, seeds: Sequence[int], rounds: Round, cast: Any = (), params: Any = None
@@ -133,12 +148,12 @@ class Trainer:
         eval_every: int,
         repetitions: int = 1,
         position: Position | None = None,
-        table: Table | None = None,
+        lineup: Lineup | None = None,
         also: Sequence[AlsoEvaluate] = (),
     ) -> Iterator[tuple[Progress, Position]]:
         """Train one sequence per seed, from the start or from a position, one update at a time.
 
-        `repetitions` is how often the sequence is trained, with the same tasks and heads. `table`
+        `repetitions` is how often the sequence is trained, with the same tasks and heads. `lineup`
         holds the learner's partners, if it has any. `also` are more evaluations, each time.
 
         Evaluations take place before the first update of the run, after every `eval_every` updates
@@ -147,8 +162,8 @@ class Trainer:
         at_least("updates_per_task", updates_per_task, 1)
         at_least("eval_every", eval_every, 1)
         at_least("repetitions", repetitions, 1)
-        table = table or Table()
-        rounds = stack_sequences(sequences, table.pairings)
+        lineup = lineup or Lineup()
+        rounds = stack_sequences(sequences, lineup.pairings)
         steps_per_update = self.source.steps_per_rollout
         if position is None:
             env = evaluator.env
@@ -159,13 +174,13 @@ class Trainer:
                 repetitions=repetitions,
                 event_names=env.events,
                 horizon=env.horizon,
-                partner_names=table.partner_names,
-                seat_names=table.seat_names,
-                held_out_names=table.held_out_names,
+                partner_names=lineup.partner_names,
+                seat_names=lineup.seat_names,
+                held_out_names=lineup.held_out_names,
             )
-            state = self.init(seeds, rounds, table.cast, table.params)
+            state = self.init(seeds, rounds, lineup.cast, lineup.params)
             position = Position(0, 0, state, record)
-            self._evaluate(evaluator, position, rounds, 0, table.cast, also)
+            self._evaluate(evaluator, position, rounds, 0, lineup.cast, also)
             yield Progress(0, 0, 0, {}, evaluated=True), position
         ends = phase_ends(self.method, updates_per_task)
         num_tasks = len(sequences[0])
@@ -173,18 +188,18 @@ class Trainer:
             state, index = position.state, task % num_tasks
             if update == 1 and not (task > 0 and self.method.mixes_tasks):
                 state = self.begin_task(state, rounds, index)
-            state, metrics = self.step(state, rounds, index, table.cast)
+            state, metrics = self.step(state, rounds, index, lineup.cast)
             ended = ends.get(update, [])
             last = ended[-1:] if update == updates_per_task else []
             for phase in ended[: len(ended) - len(last)]:
-                state = self.end_phase(state, rounds, index, phase, table.cast)
+                state = self.end_phase(state, rounds, index, phase, lineup.cast)
             position = Position(task, update, state, position.record)
             steps = position.record.start_of(task) + update * steps_per_update
             evaluated = update % eval_every == 0 or update == updates_per_task
             if evaluated:
-                self._evaluate(evaluator, position, rounds, steps, table.cast, also)
+                self._evaluate(evaluator, position, rounds, steps, lineup.cast, also)
             for phase in last:  # after the evaluation: nothing it does can change the task's score
-                position.state = self.end_phase(state, rounds, index, phase, table.cast)
+                position.state = self.end_phase(state, rounds, index, phase, lineup.cast)
             yield Progress(task, update, steps, metrics, evaluated), position
 
     def _evaluate(
@@ -199,7 +214,7 @@ class Trainer:
         """Evaluate all tasks and add the result to the record."""
         state, record = position.state, position.record
         keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
-        result = evaluate(self, evaluator, state.learner, state.memory, rounds, keys, cast)
+        result = evaluate(self, evaluator, state, rounds, keys, cast)
         record.steps.append(steps)
         add_evaluation(record, result, evaluator.consecutive)
         for number, more in enumerate(also, start=MORE_EVALUATIONS):
@@ -207,13 +222,23 @@ class Trainer:
             more(self, position, rounds, of_its_own, cast)
 
 
-# Called after every evaluation of all tasks with the trainer, the position, the rounds, a key per
-# seed and the partners' parameters. It adds to the position's record.
-AlsoEvaluate: TypeAlias = Callable[[Trainer, Position, Round, Key, Any], None]
+class AlsoEvaluate:
+    """An evaluation beside that of all tasks, and after each of them."""
+
+    @property
+    def clones(self) -> Trainer | None:
+        """The trainer of clones that adapt first, if there are any."""
+        return None
+
+    def __call__(
+        self, trainer: Trainer, position: Position, rounds: Round, keys: Key, cast: Any
+    ) -> None:
+        """Add to the position's record; a key per seed, and the partners' parameters."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Lineup:
     """The learner's partners: their parameters, and the pairings of each seed and task."""
 
     cast: tuple[Any, ...] = ()  # parameters per group
@@ -280,65 +305,66 @@ def pick(tree: Any, index: Array | int) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def allocated(learner: Learner, state: LearnerState, traj: Trajectory) -> LearnerState:
-    """The state with memory for rollouts such as `traj`, for learners with a replay buffer."""
-    allocate = getattr(learner, "allocate", None)
-    return state if allocate is None else allocate(state, traj)
-
-
-def example_batch(trainer: Trainer, state: LearnerState, traj: Trajectory, key: Key) -> Any:
+def example_batch(learner: Learner, key: Key, state: LearnerState, traj: Trajectory) -> Any:
     """One minibatch of a rollout, in the form that methods get."""
-    _, data, indices = trainer.learner.prepare(state, traj, key)
-    first = trainer.learner.take(data, jax.tree.map(lambda x: x[0], indices))
-    return trainer.learner.standalone(first)
+    _, data, indices = learner.prepare(state, traj, key)
+    first = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    return learner.standalone(first)
 
 
 def acting_with(
-    trainer: Trainer, state: LearnerState, cast: Any, pairing: Pairing | None, key: Key
+    trainer: Trainer, params: Any, matches: Any, cast: Any, pairing: Pairing | None, key: Key
 ) -> Acting:
     """The parameters for the next rollout, and the seating if it may change now."""
-    return Acting(
-        state.params,
-        partners_of(trainer.learner, state, cast),
-        seating_for(trainer, state, pairing, key),
-    )
+    seating, matchmaker = None, trainer.matchmaker
+    if pairing is not None:
+        tables, seats = trainer.source.tables, pairing.evaluation.own.shape[-1]
+        seat_key = jax.random.fold_in(key, SEATS)
+        seating = matchmaker.seat(matches, pairing, tables, seats, seat_key)
+    return Acting(params, matchmaker.partners(matches, params, cast), seating)
 
 
-def partners_of(learner: Learner, state: LearnerState, cast: Any) -> Any:
-    """The parameters of the partners: those given, or the learner's own if it has `cast`."""
-    own = getattr(learner, "cast", None)
-    return cast if own is None else own(state, cast)
-
-
-def seating_for(
-    trainer: Trainer, state: LearnerState, pairing: Pairing | None, key: Key
-) -> Seating | None:
-    """A seating with all partners alike, or chosen by the learner if it has `seat`."""
-    if pairing is None:
-        return None
-    tables, seats = trainer.source.tables, pairing.evaluation.own.shape[-1]
-    seat = getattr(trainer.learner, "seat", None)
-    seat_key = jax.random.fold_in(key, SEATS)
-    if seat is not None:
-        return seat(state, pairing, tables, seats, seat_key)
-    constant = pairing.constant(tables)
-    return pairing.sample(seat_key, tables, seats) if constant is None else constant
+def of_each_policy(trainer: Trainer, params: Any, matches: Any, traj: Trajectory) -> Trajectory:
+    """The rollout that is learned from: paid by the matchmaker, and split if policies are many."""
+    learner, matchmaker = trainer.learner, trainer.matchmaker
+    if matchmaker.policies == 1:
+        return matchmaker.reward(matches, learner, params, traj)
+    shared = traj if learner.joins_seats else learner.per_seat(traj)
+    paid = matchmaker.reward(matches, learner, params, shared)
+    assert traj.seating is not None
+    seats_per_table = matchmaker.seats_per_table(traj.seating.own.shape[1])
+    return split(paid, learner, matchmaker.policies, seats_per_table)
 
 
 @partial(jax.jit, static_argnums=0)
 def _init(trainer: Trainer, key: Key, rounds: Round, cast: Any, params: Any) -> TrainState:
     key, init_key, start_key, play_key, batch_key = jax.random.split(key, 5)
     first: Round = pick(rounds, jnp.int32(0))
-    learner = trainer.learner.init(init_key)
+    learner = init_policies(trainer, init_key)
     if params is not None:
         learner = learner.replace(params={**learner.params, **params})
+    matches_key = jax.random.fold_in(init_key, MATCHES)
+    matches = trainer.matchmaker.init(learner.params, trainer.learner.policy, matches_key)
     source = trainer.source.start(start_key, first.task)
-    acting = acting_with(trainer, learner, cast, first.pairing, play_key)
+    acting = acting_with(trainer, learner.params, matches, cast, first.pairing, play_key)
     _, traj = trainer.source.next(source, acting, first.task, play_key)
-    learner = allocated(trainer.learner, learner, traj)
-    batch = example_batch(trainer, learner, traj, batch_key)
-    memory = trainer.method.start(trainer.learner, learner.params, batch)
-    return TrainState(learner, memory, source, key)
+    each = of_each_policy(trainer, learner.params, matches, traj)
+
+    def start(key: Key, state: LearnerState, traj: Trajectory) -> tuple[LearnerState, Any]:
+        state = trainer.learner.allocate(state, traj)
+        batch = example_batch(trainer.learner, key, state, traj)
+        return state, trainer.method.start(trainer.learner, state.params, batch)
+
+    learner, memory = for_each(trainer.policies, start, batch_key, learner, each)
+    return TrainState(learner, memory, matches, source, key)
+
+
+def init_policies(trainer: Trainer, key: Key) -> LearnerState:
+    """The initial state of the learner, leaves [policies, ...] if there are several."""
+    if trainer.policies == 1:
+        return trainer.learner.init(key)
+    # In turn: XLA's batched QR (for orthogonal weights) can deadlock on two cores.
+    return jax.lax.map(trainer.learner.init, jax.random.split(key, trainer.policies))
 
 
 @partial(jit, static_argnums=0, donate_argnums=1)
@@ -348,11 +374,13 @@ def _begin_task(trainer: Trainer, state: TrainState, rounds: Round, index: Array
         method_key = jax.random.fold_in(state.key, BEGIN_TASK)
         task = pick(rounds.task, index)
         source = trainer.source.start(start_key, task)
-        learner = trainer.learner.begin_task(state.learner)
-        memory, learner = trainer.method.begin_task(
-            state.memory, learner, trainer.learner, task.id, method_key
-        )
-        return TrainState(learner, memory, source, key)
+
+        def begin(key: Key, learner: LearnerState, memory: Any) -> tuple[Any, LearnerState]:
+            learner = trainer.learner.begin_task(learner)
+            return trainer.method.begin_task(memory, learner, trainer.learner, task.id, key)
+
+        memory, learner = for_each(trainer.policies, begin, method_key, state.learner, state.memory)
+        return TrainState(learner, memory, state.matches, source, key)
 
     return over_seeds(
         one_seed, index, state, rounds, devices=trainer.devices, in_turn=trainer.in_turn
@@ -373,13 +401,18 @@ def _step(
             index = jax.random.randint(task_key, (), 0, len(rounds.task.id))
             state = state.replace(source=trainer.source.start(start_key, pick(rounds.task, index)))
         now: Round = pick(rounds, index)
-        acting = acting_with(trainer, state.learner, cast, now.pairing, play_key)
+        params, matches = state.learner.params, state.matches
+        acting = acting_with(trainer, params, matches, cast, now.pairing, play_key)
         source, traj = trainer.source.next(state.source, acting, now.task, play_key)
-        learner, memory, metrics = learn_from(
-            trainer.learner, trainer.method, state.learner, state.memory, traj, learn_key
+        each = of_each_policy(trainer, params, matches, traj)
+        learn = partial(learn_from, trainer.learner, trainer.method)
+        learner, memory, metrics = for_each(
+            trainer.policies, learn, learn_key, state.learner, state.memory, each
         )
-        metrics = metrics | rollout_metrics(traj)
-        return TrainState(learner, memory, source, key), metrics
+        after_key = jax.random.fold_in(learn_key, AFTER_ROLLOUT)
+        matches = trainer.matchmaker.after(matches, learner.params, traj, after_key)
+        metrics = jax.tree.map(jnp.mean, metrics) | rollout_metrics(traj)
+        return TrainState(learner, memory, matches, source, key), metrics
 
     return over_seeds(
         one_seed, (index, cast), state, rounds, devices=trainer.devices, in_turn=trainer.in_turn
@@ -396,11 +429,21 @@ def _end_phase(
         now: Round = pick(rounds, index)
         # An extra rollout that does not advance the environments. If the method ignores the batch,
         # XLA removes it.
-        acting = acting_with(trainer, state.learner, cast, now.pairing, play_key)
+        params, matches = state.learner.params, state.matches
+        acting = acting_with(trainer, params, matches, cast, now.pairing, play_key)
         _, traj = trainer.source.next(state.source, acting, now.task, play_key)
-        batch = example_batch(trainer, state.learner, traj, batch_key)
-        memory, learner = trainer.method.end_phase(
-            state.memory, phase, state.learner, trainer.learner, batch, method_key
+        each = of_each_policy(trainer, params, matches, traj)
+
+        def end(
+            key: Key, batch_key: Key, learner: LearnerState, memory: Any, traj: Trajectory
+        ) -> tuple[Any, LearnerState]:
+            batch = example_batch(trainer.learner, batch_key, learner, traj)
+            return trainer.method.end_phase(memory, phase, learner, trainer.learner, batch, key)
+
+        several = trainer.policies > 1
+        batch_keys = jax.random.split(batch_key, trainer.policies) if several else batch_key
+        memory, learner = for_each(
+            trainer.policies, end, method_key, batch_keys, state.learner, state.memory, each
         )
         return state.replace(learner=learner, memory=memory, key=key)
 
@@ -413,8 +456,7 @@ def _end_phase(
 def evaluate(
     trainer: Trainer,
     evaluator: Evaluator,
-    learner: LearnerState,
-    memory: Any,
+    state: TrainState,
     rounds: Round,
     keys: Key,
     cast: Any = (),
@@ -422,19 +464,14 @@ def evaluate(
     """Evaluate all tasks with every seed's parameters; leaves and keys are [seeds, ...]."""
 
     def one_seed(
-        cast: Any, learner: LearnerState, memory: Any, rounds: Round, key: Key
+        cast: Any, params: Any, memory: Any, matches: Any, rounds: Round, key: Key
     ) -> Evaluation:
-        cast = partners_of(trainer.learner, learner, cast)
-        return evaluator(learner.params, memory, rounds, key, cast)
+        cast = trainer.matchmaker.partners(matches, params, cast)
+        return evaluator(params, memory, rounds, key, cast)
 
-    in_turn = slow_when_batched(evaluator.players.learner)
-    arguments = (learner, memory, rounds, keys)
+    in_turn = evaluator.players.learner.slow_when_batched
+    arguments = (state.learner.params, state.memory, state.matches, rounds, keys)
     return over_seeds(one_seed, cast, *arguments, devices=trainer.devices, in_turn=in_turn)
-
-
-def slow_when_batched(policy: Policy) -> bool:
-    """Whether a policy declares that seeds train faster one after another than in a batch."""
-    return bool(getattr(policy, "slow_when_batched", False))
 
 
 def rollout_metrics(traj: Trajectory) -> Metrics:

@@ -18,7 +18,6 @@ from brigade.core import (
     Trajectory,
 )
 from brigade.core.compile import unroll
-from brigade.core.streams import AFTER_ROLLOUT
 from brigade.errors import UserError
 
 UNROLLED_BATCHES = 2
@@ -27,10 +26,10 @@ UNROLLED_BATCHES = 2
 def update(
     learner: Learner,
     method: ContinualMethod,
+    key: Key,
     state: LearnerState,
     mem: Any,
     traj: Trajectory,
-    key: Key,
 ) -> tuple[LearnerState, Any, Metrics]:
     """Learn from one rollout: one gradient step per minibatch that the learner prepared."""
     prepare_key, loop_key, observe_key = jax.random.split(key, 3)
@@ -54,9 +53,6 @@ def update(
     one_batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
     mem = method.observe(mem, learner.standalone(one_batch), observe_key)
     diagnostics = learner.diagnose(state.params, one_batch)
-    after_rollout = getattr(learner, "after_rollout", None)
-    if after_rollout is not None:
-        state = after_rollout(state, traj, jax.random.fold_in(key, AFTER_ROLLOUT))
     return state, mem, jax.tree.map(jnp.mean, metrics) | diagnostics
 
 
@@ -80,8 +76,8 @@ def gradient_step(
             raise UserError(f"{name}.loss must return a scalar, not shape {jnp.shape(loss)}")
         return loss, metrics
 
-    def rehearse(params: Any, replayed: Any, *probability: Array) -> tuple[Array, Metrics]:
-        return learner.rehearse(params, state, replayed, *probability)
+    def rehearse(params: Any, replayed: Any, probability: Array | None = None) -> Any:
+        return learner.rehearse(params, state, replayed, probability)
 
     grads, metrics = jax.grad(objective, has_aux=True)(state.params)
     grads = method.edit_grads(mem, grads, state.params, rehearse, grad_key)

@@ -12,22 +12,27 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Key
+from brigade.core.types import Array, Key
 
 FORBIDDEN = -1e9  # logit of an unavailable action, whose probability is then 0
 
 
-class Distribution(Protocol):
+class Sampled(Protocol):
+    """Samples of a policy's outputs, and their log-likelihood; methods need no more."""
+
+    @staticmethod
+    def sample(key: Key, outputs: Array, /) -> Array: ...
+    @staticmethod
+    def log_prob(outputs: Array, action: Array, /) -> Array: ...
+
+
+class Distribution(Sampled, Protocol):
     """Functions of the actor head's outputs [..., size]."""
 
     @staticmethod
     def mask(outputs: Array, avail: Array, /) -> Array: ...
     @staticmethod
-    def sample(key: Key, outputs: Array, /) -> Array: ...
-    @staticmethod
     def mode(outputs: Array, /) -> Array: ...
-    @staticmethod
-    def log_prob(outputs: Array, action: Array, /) -> Array: ...
     @staticmethod
     def entropy(outputs: Array, /) -> Array: ...
 
