@@ -20,7 +20,7 @@ from brigade.core import Array, Key
 from brigade.core.compile import jit
 from brigade.envs.hanabi import Hanabi
 from brigade.runs.speed import Speed, speed_of
-from brigade.train.collect import reset_all, restart_where, step_all
+from brigade.train.play import reset_all, restart_where, step_all
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import pytest
 from brigade.cli import VERBS, bench, main, watch
 from brigade.cli.flags import interrupt
 from brigade.runs.run import load
-from brigade.train import Players, Trainer
+from brigade.train import Players, Trainer, play
 
 TINY = (
     "meal/level-1 --tasks 2 --seeds 2 --steps-per-task 1600 --num-envs 2 --eval-every 1 "
@@ -297,7 +297,7 @@ def test_a_film_acts_and_steps_with_keys_of_their_own(first_run, monkeypatch):
         return noted
 
     monkeypatch.setattr(Players, "act", noting("act", Players.act, 4))
-    monkeypatch.setattr(watch, "step_all", noting("step", watch.step_all, 1))
+    monkeypatch.setattr(play, "step_all", noting("step", play.step_all, 1))
     run = load(first_run)
     watch.play(run, 0, 0, greedy=False)
     jax.effects_barrier()

@@ -28,7 +28,6 @@ from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
 from brigade.testing import check_method, check_own_moves
 from brigade.train import DeviceSource, Players
-from brigade.train.trainer import allocated
 
 KEY = jax.random.key(0)
 ENV, SEQUENCE = Hanabi.example()
@@ -139,7 +138,7 @@ def rollout(learner):
         return source.next(start, Acting(params), SEQUENCE[0], key)[1]
 
     traj = play(state.params, jax.random.key(5))
-    return jax.jit(partial(allocated, learner))(state, traj), traj
+    return jax.jit(learner.allocate)(state, traj), traj
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,7 @@ def test_errors_are_those_of_a_plain_loop(kind, memory, burn_in, length):
 
     def walk(params, start, env, own):
         """Values of all actions [length + 1, own seats, actions]."""
-        carry = jax.tree.map(lambda x: x[start, env, own], traj.extras["carry"])
+        carry = jax.tree.map(lambda x: x[start, env, own], traj.carry)
         values = []
         for t in range(start, start + length + 1):
             view = jax.tree.map(lambda x, t=t: x[t], traj.view) if t < NUM_STEPS else traj.last_view
@@ -473,7 +472,7 @@ def test_seats_see_the_greedy_move_beside_the_one_played(op):
         view = jax.tree.map(lambda x, t=t: x[t], traj.view)
         seen = policy.seen(view.obs, view.avail, jnp.asarray(symmetry[t]) if op else None, None)
         seen = seen._replace(move=jnp.asarray(move[t]))
-        core = jax.tree.map(lambda x, t=t: x[t], traj.extras["carry"])
+        core = jax.tree.map(lambda x, t=t: x[t], traj.carry)
         now, first = jax.tree.map(lambda x: x[None], (seen, view.first))
         best = np.asarray(policy.values(state.params, now, first, core).values[0].argmax(-1))
         for env in range(NUM_ENVS):

@@ -18,7 +18,8 @@ from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids, ta
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Players, Trainer
-from brigade.train.collect import ends_with_rollouts, reset_all, step_all
+from brigade.train.collect import ends_with_rollouts
+from brigade.train.play import reset_all, step_all
 from brigade.train.trainer import _step, evaluate, stack_sequences
 
 

@@ -36,9 +36,7 @@ def test_a_bootstrap_resamples_seeds_within_their_task():
 def test_the_bootstrap_agrees_with_scipys():
     """One stratum, the mean: SciPy's percentile bootstrap, up to what random numbers differ."""
     scores = OURS[:, :1]
-    low, high = bootstrap(
-        lambda drawn: drawn.mean(axis=(1, 2)), [scores], resamples=9999
-    )
+    low, high = bootstrap(lambda drawn: drawn.mean(axis=(1, 2)), [scores], resamples=9999)
     found = scipy_stats.bootstrap(
         (scores[:, 0],), np.mean, n_resamples=9999, method="percentile", rng=0
     ).confidence_interval

@@ -28,7 +28,8 @@ from brigade.runs.assemble import changing_inputs, lineup_of
 from brigade.runs.config import RunConfig
 from brigade.runs.speed import Speed, speed_of
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
-from brigade.train.collect import ends_with_rollouts, reset_all, restart_where, step_all
+from brigade.train.collect import ends_with_rollouts
+from brigade.train.play import reset_all, restart_where, step_all
 from brigade.train.trainer import TrainState, evaluate, pick, stack_sequences
 from brigade.train.update import update
 
@@ -103,7 +104,12 @@ class Training:
         number, method = matchmaker.policies, FineTuning()
         players = Players(self.learner.policy, members=number)
         self.source = DeviceSource(
-            self.env, players, setting.num_envs, setting.num_steps, tables=number
+            self.env,
+            players,
+            setting.num_envs,
+            setting.num_steps,
+            tables=number,
+            carry_every=self.learner.carry_every(setting.num_steps),
         )
         self.trainer = Trainer(self.source, self.learner, method, matchmaker)
         self.evaluator = Evaluator(self.env, players, method, EVAL_EPISODES)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from brigade.core import Acting, Environment, Round
 from brigade.envs.overcooked.render import save_gif
@@ -14,8 +13,8 @@ from brigade.errors import UserError
 from brigade.registry import unknown_name
 from brigade.runs.loaded import LoadedRun
 from brigade.runs.run import load
-from brigade.train.collect import RolloutState, start_games, step_all
 from brigade.train.evaluate import seating_of, shape_of
+from brigade.train.play import film
 from brigade.train.trainer import pick, stack_sequences
 
 
@@ -44,7 +43,7 @@ def save_episode(
             f"{run.experiment.config.benchmark} cannot be recorded: its environment has no frames()"
         )
     table = table_of(run, partner, seat)
-    greedy = greedy or bool(getattr(run.parts.learner, "evaluates_greedily", False))
+    greedy = greedy or run.parts.learner.evaluates_greedily
     states, score = play(run, index, task - 1, greedy, table)
     frames = run.parts.benchmark.env.frames(states, run.parts.sequences[index][task - 1])
     suffix = f"-table{table + 1}" if table else ""
@@ -71,21 +70,5 @@ def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> 
     tables = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
     acting = Acting(run.acting_params(seed, task), run.cast(seed), seating_of(now.pairing))
     seated = players.take_seats(acting)
-
-    def step(state: RolloutState, key: Any) -> tuple[Any, Any]:
-        act_key, step_key = jax.random.split(key)
-        action, memory, _ = players.act(seated, state.memory, state.step.view, act_key, greedy)
-        after, then = step_all(env, step_key, state.env_state, action, now.task)
-        over = then.terminated | then.truncated
-        record = jax.tree.map(lambda x: x[table], (after, over, then.info["score"]))
-        return state.replace(env_state=after, step=then, memory=memory), record
-
-    # Every table of an evaluation plays one episode; one of them is recorded.
-    start_key, play_key = jax.random.split(jax.random.key(0))
-    start = start_games(env, players, start_key, now.task, tables, tables)
-    keys = jax.random.split(play_key, env.horizon)
-    _, (states, over, score) = jax.lax.scan(step, start, keys)
-    length = int(over.argmax()) + 1  # where the episode ends; later steps do not count
-    first = jax.tree.map(lambda leaf: leaf[table], start.env_state)
-    whole = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:length]]), first, states)
-    return whole, float(score[length - 1])
+    states, steps = film(env, players, seated, jax.random.key(0), now.task, tables, table, greedy)
+    return states, float(steps.info["score"][-1])

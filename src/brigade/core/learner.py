@@ -53,6 +53,10 @@ class Learner:
         """The number of tasks it was built for; None if it does not know."""
         return None
 
+    def carry_every(self, num_steps: int) -> int:
+        """After how many timesteps of a rollout it needs the policy's recurrent states."""
+        return num_steps
+
     @property
     def keeps_samples(self) -> bool:
         """Whether it has a replay buffer of its own, from which `keep` takes samples."""

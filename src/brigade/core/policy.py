@@ -65,12 +65,19 @@ class Policy:
         """Whether it has recurrent states."""
         return bool(jax.tree.leaves(jax.eval_shape(lambda: self.initial_carry((1,)))))
 
+    def carry_to_train(self, carry: Carry) -> Carry:
+        """What training needs of recurrent states at the first timestep of a sequence.
+
+        () by default. What is left out, such as a large cache, is never recorded.
+        """
+        return ()
+
     def act(
         self, params: Params, carry: Carry, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Carry, dict[str, Any]]:
         """Actions [*batch, ...], the next recurrent states and what to record for the learner.
 
-        Recurrent states are reset where `view.first` is True.
+        Recurrent states are reset where `view.resets` is True.
         """
         raise NotImplementedError
 

@@ -48,10 +48,16 @@ class View(struct.PyTreeNode):
     avail: Array  # [seats, num_actions] bool: available actions
     prev_action: Array  # [seats] int32, -1 at the first timestep; as `action` if continuous
     prev_reward: Array  # [seats] f32
-    first: Array  # [seats] bool: first timestep of an episode; resets recurrent states
+    first: Array  # [seats] bool: first timestep of an episode
     active: Array  # [seats] bool: False if the seat's action has no effect
     task_id: Array  # [seats] int32: the task's id, for heads and one-hots
     state: Any = None  # privileged: the game's state, or an Everyone for the critic
+    forget: Array | None = None  # [seats] bool: recurrent states are reset; None: where `first`
+
+    @property
+    def resets(self) -> Array:
+        """[seats] bool: where recurrent states are reset before acting."""
+        return self.first if self.forget is None else self.forget
 
 
 class Everyone(struct.PyTreeNode):
@@ -89,6 +95,7 @@ class Trajectory(struct.PyTreeNode):
     last: dict[str, Array]  # the policy's extras there
     seating: Seating | None = None  # None: the learner has every seat
     seat: Array | None = None  # [B, seats] int32: the learner's seats; None: it has every seat
+    carry: Any = ()  # recurrent states before every n-th timestep [T / n, B, seats, ...]
     # Environment steps of one policy of a population, whose rows are seats; None: T * B.
     env_steps: int | None = struct.field(pytree_node=False, default=None)
 
@@ -96,6 +103,11 @@ class Trajectory(struct.PyTreeNode):
     def steps(self) -> int:
         """Environment steps, for schedules that are counted in them."""
         return self.env_steps or self.valid.size
+
+    def carry_at(self, length: int) -> Carry:
+        """The recurrent states at the first timestep of every sequence of this length."""
+        steps = len(self.valid)
+        return jax.tree.map(lambda x: x[:: length * len(x) // steps], self.carry)
 
 
 class Batch(struct.PyTreeNode):

@@ -13,9 +13,11 @@ import numpy as np
 from brigade.core import Environment
 from brigade.errors import UserError
 from brigade.partners.files import Policies, load_policies
+from brigade.partners.scripted import Random
 from brigade.runs.export import provenance
 from brigade.runs.folder import digest
-from brigade.train.collect import reset_all, step_all
+from brigade.train.play import Games, play_step, start_games
+from brigade.train.players import Players, Seated
 
 PROBE_GAMES, PROBE_STEPS = 16, 64
 SAME_ACTIONS = 0.999  # share of probe states on which policies that are equal agree
@@ -90,19 +92,18 @@ def acting_twins(
 def probe_views(env: Environment, task: Any) -> Any:
     """What seats see in random play: leaves [states, ...]."""
 
+    players = Players(Random())
+
     @jax.jit
     def play(key: Any) -> Any:
-        state, now = reset_all(env, key, task, PROBE_GAMES)
+        games = start_games(env, players, key, task, PROBE_GAMES)
 
-        def step(loop: Any, key: Any) -> Any:
-            state, now = loop
-            act_key, step_key = jax.random.split(key)
-            logits = jnp.where(now.view.avail, 0.0, -1e9)
-            action = jax.random.categorical(act_key, logits).astype(jnp.int32)
-            after = step_all(env, step_key, state, action, task)
-            return after, now.view.replace(state=None)
+        def step(games: Games, key: Any) -> Any:
+            now, later = jax.random.split(key)
+            after = play_step(env, players, Seated((), ()), games, (now, later), task).after
+            return after, games.step.view.replace(state=None)
 
-        return jax.lax.scan(step, (state, now), jax.random.split(key, PROBE_STEPS))[1]
+        return jax.lax.scan(step, games, jax.random.split(key, PROBE_STEPS))[1]
 
     views = play(jax.random.key(0))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), views)

@@ -99,6 +99,10 @@ class PQNLearner(SequenceLearner):
         return LearnerState(params, self._optimizer().init(params), jnp.int32(0))
 
     @property
+    def sequence_length(self) -> int | None:
+        return self.config.sequence_length
+
+    @property
     def joins_seats(self) -> bool:
         """Whether the values of all own seats are summed."""
         return self.config.sum_seats

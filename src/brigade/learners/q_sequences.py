@@ -64,6 +64,16 @@ class SequenceLearner(Learner):
     def evaluates_greedily(self) -> bool:
         return True
 
+    @property
+    def sequence_length(self) -> int | None:
+        """Timesteps of a sequence; None: those of a rollout."""
+        raise NotImplementedError
+
+    def carry_every(self, num_steps: int) -> int:
+        """At the start of every sequence."""
+        check_length(self.sequence_length or num_steps, 0, num_steps)
+        return self.sequence_length or num_steps
+
     def groups(self, params: Any) -> ParameterGroups:
         """The roles of the parameters, as declared by the network."""
         return self.policy.network.groups(params)
@@ -118,8 +128,8 @@ def cut(policy: QPolicy, traj: Trajectory, reward: Array, length: int, joint: bo
     return Sequences(
         obs=with_end(now.obs, end.obs),
         avail=with_end(now.avail, end.avail),
-        first=with_end(view.first, last.first),
-        carry=jax.tree.map(lambda x: split_seats(x[::length][:, None])[:, 0], traj.extras["carry"]),
+        first=with_end(view.resets, last.resets),
+        carry=jax.tree.map(lambda x: split_seats(x[:, None])[:, 0], traj.carry_at(length)),
         action=steps_of(traj.extras["choice"]),
         active=steps_of(view.active),
         reward=steps_of(reward).mean(-1),

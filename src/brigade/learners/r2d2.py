@@ -86,6 +86,10 @@ class QLearner(SequenceLearner):
         return LearnerState(params, self._optimizer().init(params), jnp.int32(0), replay)
 
     @property
+    def sequence_length(self) -> int | None:
+        return self.config.sequence_length
+
+    @property
     def joins_seats(self) -> bool:
         """Whether the values of all own seats are summed."""
         return self.joint

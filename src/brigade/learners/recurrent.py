@@ -26,6 +26,10 @@ class RecurrentPPO(PPO):
 
     policy: RecurrentPolicy
 
+    def carry_every(self, num_steps: int) -> int:
+        """At the start of every sequence."""
+        return sequence_length(self.config.sequence_length, num_steps)
+
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Samples, Array]:
@@ -50,10 +54,8 @@ class RecurrentPPO(PPO):
             task=flat.task,
             everyone=everyone,
             seat=None if flat.seat is None else cut(flat.seat),
-            first=by_sequence(traj.view.first, length),
-            carry=jax.tree.map(
-                lambda x: x[::length].reshape(-1, x.shape[-1]), traj.extras["carry"]
-            ),
+            first=by_sequence(traj.view.resets, length),
+            carry=jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), traj.carry_at(length)),
         )
         sequences = jax.tree.map(lambda x: by_sequence(x, length), samples).replace(inputs=inputs)
         index = self._minibatches(key, len(inputs.task_id))

@@ -107,7 +107,7 @@ class ActorCriticPolicy(Policy):
 
 @dataclass(frozen=True)
 class RecurrentPolicy(ActorCriticPolicy):
-    """A recurrent policy. It records log-probabilities, values and recurrent states."""
+    """A recurrent policy. It records log-probabilities and values."""
 
     def init(self, key: Key) -> Any:
         """Initial parameters."""
@@ -123,6 +123,10 @@ class RecurrentPolicy(ActorCriticPolicy):
     def initial_carry(self, batch: tuple[int, ...]) -> Any:
         """Zeros [*batch, ...]."""
         return initial_carries(self.network, batch)
+
+    def carry_to_train(self, carry: Any) -> Any:
+        """All of it."""
+        return carry
 
     def sequence_outputs(
         self,
@@ -150,15 +154,15 @@ class RecurrentPolicy(ActorCriticPolicy):
     def act(
         self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Any, dict[str, Array]]:
-        """One action per seat, with its log-probability, its value and the state before it."""
-        now, before = jax.tree.map(lambda x: x[None], view), carry
+        """One action per seat, with its log-probability and its value."""
+        now = jax.tree.map(lambda x: x[None], view)
         joint = joint_view(now, self.network.central_seats, len(self.obs_shape))
         out, carry = self.sequence_outputs(
-            params, now.obs, self.task_id(now), now.avail, now.first, carry, joint
+            params, now.obs, self.task_id(now), now.avail, now.resets, carry, joint
         )
         logits = out.logits[0]
         action = self.choose(logits, key, greedy)
-        extras = {"log_prob": self.distribution.log_prob(logits, action), "carry": before}
+        extras = {"log_prob": self.distribution.log_prob(logits, action)}
         if out.value is not None:  # None for partners: they lack their central critic's input
             extras["value"] = out.value[0]
         return action, carry, extras

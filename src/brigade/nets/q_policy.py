@@ -85,6 +85,10 @@ class QPolicy(Policy):
             None if self.shown_moves is None else zeros + NO_MOVE,
         )
 
+    def carry_to_train(self, carry: QCarry) -> Carries:
+        """The network's states."""
+        return carry.core
+
     def inputs(self, seen: Seen) -> Array:
         """What the network gets: the observation, and with SAD the greedy move as a one-hot."""
         if seen.move is None:
@@ -109,7 +113,7 @@ class QPolicy(Policy):
         symmetry_key, explore_key, action_key = jax.random.split(key, 3)
         symmetry = None if greedy else self.next_symmetry(carry, view, symmetry_key)
         seen = self.seen(view.obs, view.avail, symmetry, self.last_move(carry, view))
-        now, first = jax.tree.map(lambda x: x[None], (seen, view.first))
+        now, first = jax.tree.map(lambda x: x[None], (seen, view.resets))
         values, core, _ = self.values(params, now, first, carry.core)
         best = values[0].argmax(-1).astype(jnp.int32)
         choice = best
@@ -123,7 +127,7 @@ class QPolicy(Policy):
             carry.symmetry if symmetry is None else symmetry,
             None if carry.greedy is None else self.own_move(best, symmetry, view),
         )
-        extras = {"carry": carry.core, "symmetry": symmetry, "choice": choice, "move": seen.move}
+        extras = {"symmetry": symmetry, "choice": choice, "move": seen.move}
         return self.original(choice, symmetry), after, extras
 
     # --- other-play ---

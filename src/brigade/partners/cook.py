@@ -91,12 +91,12 @@ class Cook(Policy):
         shape = view.active.shape
         scene = parse(view.obs, self.recipes)
         fetched = (scene.hand == FOOD) | (scene.hand == PLATE)
-        picked_up = fetched & ((carry.hand == NOTHING) | view.first)
+        picked_up = fetched & ((carry.hand == NOTHING) | view.resets)
         drops = jax.random.uniform(drop_key, shape) < params.drops
-        dropping = jnp.where(picked_up, drops, carry.dropping & fetched & ~view.first)
+        dropping = jnp.where(picked_up, drops, carry.dropping & fetched & ~view.resets)
         aside = jax.random.randint(aside_key, shape, 0, STAY)
         action = next_action(scene, targets(scene, params, dropping), aside)
-        waits = is_stuck(scene, carry, view, action) & ~view.first
+        waits = is_stuck(scene, carry, view, action) & ~view.resets
         action = jnp.where(waits & jax.random.bernoulli(wait_key, 0.5, shape), STAY, action)
         return action.astype(jnp.int32), Errand(scene.cell, scene.hand, dropping), {}
 

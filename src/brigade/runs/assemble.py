@@ -89,7 +89,8 @@ def assemble_with(
         tables = matchmaker.tables
         if matchmaker.policies == 1:
             tables = tables_for(config.num_envs, lineup.pairings)
-        source = DeviceSource(env, players, config.num_envs, config.num_steps, tables)
+        every = learner.carry_every(config.num_steps)
+        source = DeviceSource(env, players, config.num_envs, config.num_steps, tables, every)
         greedy = config.greedy or learner.evaluates_greedily
         evaluator = Evaluator(
             env, players, method, config.eval_episodes, greedy, config.eval_consecutive

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Acting, Array, ContinualMethod, Environment, Key, Pairing, Round, Seating
-from brigade.train.collect import RolloutState, of_own_seats, reset_all, start_games, step_all
+from brigade.train.collect import of_own_seats
 from brigade.train.members import by_member, over_members
+from brigade.train.play import Games, play_step, reset_all, start_games
 from brigade.train.players import Players, Seated
 
 
@@ -83,28 +84,31 @@ class Evaluator:
         return Evaluation(shaped(tally.score), shaped(tally.returns), shaped(tally.events))
 
     def _episode(
-        self, seated: Seated, state: RolloutState, task: Any, key: Key
-    ) -> tuple[RolloutState, Tally]:
-        """One episode in every environment; steps after its end do not count."""
+        self, seated: Seated, state: Games, task: Any, key: Key, keeps: Array | None = None
+    ) -> tuple[Games, Tally]:
+        """One episode in every environment; steps after its end do not count.
+
+        `keeps` [num_envs, seats]: the seats whose recurrent states are those of the last episode.
+        """
         num_envs = state.step.truncated.shape[0]
         kinds = len(self.env.events)
         zeros = jnp.zeros(num_envs)
         counts = jnp.zeros((num_envs, self.env.num_agents, kinds))
         start = Tally(jnp.ones(num_envs, bool), zeros, zeros, counts)
 
-        def step(
-            loop: tuple[RolloutState, Tally], key: Key
-        ) -> tuple[tuple[RolloutState, Tally], None]:
+        def step(loop: tuple[Games, Tally], key: Key) -> tuple[tuple[Games, Tally], None]:
             state, tally = loop
             act_key, step_key = jax.random.split(key)
-            action, memory, _ = self.players.act(
-                seated, state.memory, state.step.view, act_key, self.greedy
-            )
-            if self.consecutive > 1:  # the next episode starts from the state of the last step
-                memory = self._frozen_after_end(seated, tally.running, memory, state.memory)
-            env_state, then = step_all(self.env, step_key, state.env_state, action, task)
-            running, reward = tally.running, of_own_seats(self.players, seated, then.reward)
-            events = tally.events
+            forget = None if keeps is None else state.step.view.first & ~keeps
+            keys = (act_key, step_key)
+            after = play_step(
+                self.env, self.players, seated, state, keys, task, self.greedy, forget
+            ).after
+            if keeps is not None:  # the next episode starts from the state of the last step
+                memory = self._frozen_after_end(seated, tally.running, after.memory, state.memory)
+                after = after.replace(memory=memory)
+            then, running = after.step, tally.running
+            reward, events = of_own_seats(self.players, seated, then.reward), tally.events
             if kinds:
                 events = events + running[:, None, None] * then.info["events"]
             tally = Tally(
@@ -113,14 +117,12 @@ class Evaluator:
                 score=jnp.where(running, then.info["score"], tally.score),
                 events=events,
             )
-            return (state.replace(env_state=env_state, step=then, memory=memory), tally), None
+            return (after, tally), None
 
         keys = jax.random.split(key, self.env.horizon)
         return jax.lax.scan(step, (state, start), keys)[0]
 
-    def _consecutive_episodes(
-        self, seated: Seated, state: RolloutState, task: Any, key: Key
-    ) -> Tally:
+    def _consecutive_episodes(self, seated: Seated, state: Games, task: Any, key: Key) -> Tally:
         """Leaves [num_envs, consecutive, ...]."""
         num_envs = state.step.truncated.shape[0]
 
@@ -128,24 +130,22 @@ class Evaluator:
             number, key = keys
             reset_key, play_key = jax.random.split(key)
             env_state, now = reset_all(self.env, reset_key, task, num_envs)
-            view = now.view.replace(first=self._resets(seated, now.view.first, number))
-            start = state.replace(env_state=env_state, step=now.replace(view=view), memory=memory)
-            after, tally = self._episode(seated, start, task, play_key)
+            start = state.replace(env_state=env_state, step=now, memory=memory)
+            keeps = self._own_seats(seated, num_envs) & (number > 0)
+            after, tally = self._episode(seated, start, task, play_key, keeps)
             return after.memory, tally
 
         keys = jax.random.split(key, self.consecutive)
         _, tally = jax.lax.scan(episode, state.memory, (jnp.arange(self.consecutive), keys))
         return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), tally)
 
-    def _resets(self, seated: Seated, first: Array, number: Array) -> Array:
-        """[num_envs, seats]: where recurrent states are reset; the learner's in episode 0 only."""
+    def _own_seats(self, seated: Seated, num_envs: int) -> Array:
+        """[num_envs, seats] bool: the learner's seats."""
         if not self.players.own_seats:
-            return first & (number == 0)
+            return jnp.ones((num_envs, self.env.num_agents), bool)
         assert seated.own is not None
-        seats = jnp.arange(first.shape[1])
-        own = (seated.own[:, :, None] == seats).any(1)  # [tables, seats]
-        own = jnp.repeat(own, len(first) // len(own), axis=0)
-        return first & ((number == 0) | ~own)
+        own = (seated.own[:, :, None] == jnp.arange(self.env.num_agents)).any(1)
+        return jnp.repeat(own, num_envs // len(own), axis=0)
 
     def _frozen_after_end(self, seated: Seated, running: Array, after: Any, before: Any) -> Any:
         """The states `after` a step, with the learner's unchanged where the episode is over."""

@@ -109,6 +109,7 @@ def split(traj: Trajectory, learner: Learner, policies: int, seats_per_table: fl
         extras=rows(traj.extras),
         last_view=rows(traj.last_view, 0),
         last=rows(traj.last, 0),
+        carry=rows(traj.carry),
         env_steps=round(traj.valid.size * seats / policies / seats_per_table),
     )
 

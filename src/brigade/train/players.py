@@ -149,6 +149,16 @@ class Players:
         joint = take_seats(jnp.concatenate([action, others], axis=1), seated.order)
         return joint, Memories(carry, tuple(carries)), extras
 
+    def carry_to_train(self, seated: Seated, memory: Memories) -> Any:
+        """What training needs of the learner's recurrent states, leaves [num_envs, seats, ...]."""
+        carry = self.learner.carry_to_train(memory.learner)
+        if self.members == 1:
+            return carry
+        assert seated.places is not None
+        assert seated.own is not None
+        places, tables = seated.places, len(seated.own)
+        return jax.tree.map(lambda x: by_table(x, places, tables), carry)
+
     def own_view(self, seated: Seated, view: View) -> View:
         """The learner's seats of a view; `state` is dropped, or holds what only critics see."""
         own = view.replace(state=None)
