@@ -46,7 +46,7 @@ def get(kind: str, name: str) -> Any:
         file, what = name.rstrip(":"), "function" if kind == "benchmarks" else "class"
         raise UnknownNameError(f"{kind.rstrip('s')} {file}: add the {what}: {file}:Name")
     if ".py:" in name:
-        return _from_file(name)
+        return from_file(name)
     if name not in known:
         raise UnknownNameError(unknown_name(kind.rstrip("s"), name, known))
     return known[name].load()
@@ -67,7 +67,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.4) -> str | None:
     return by_lower[found[0]] if found else None
 
 
-def _from_file(name: str) -> Any:
+def from_file(name: str) -> Any:
     """Execute a file of the user and return its attribute `Name`."""
     path_text, _, attribute = name.rpartition(":")
     path = Path(path_text)

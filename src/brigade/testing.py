@@ -39,7 +39,8 @@ from brigade.core import (
 from brigade.core.seating import pairing_of
 from brigade.partners import Stay
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
-from brigade.train.trainer import init_policies, of_each_policy, stack_sequences
+from brigade.train.programs import init_policies, of_each_policy
+from brigade.train.trainer import stack_sequences
 
 
 def check_environment(env: Environment, sequence: TaskSequence) -> None:

@@ -17,7 +17,8 @@ from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
 from brigade.learners.r2d2 import IQL, VDN
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Players, Trainer
-from brigade.train.trainer import pick, stack_sequences
+from brigade.train.programs import pick
+from brigade.train.trainer import stack_sequences
 
 KEY = jax.random.key(0)
 SMALL_NET = {"hidden": (32,), "memory_size": 32}

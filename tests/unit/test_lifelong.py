@@ -50,7 +50,8 @@ from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
 from brigade.train import Position, Record
 from brigade.train.more_evaluations import FewShot, HeldOut
-from brigade.train.trainer import evaluate, evaluation_key, stack_sequences
+from brigade.train.programs import evaluate
+from brigade.train.trainer import evaluation_key, stack_sequences
 
 GAME = {"colors": 2, "ranks": 3, "hand_size": 2, "hint_tokens": 3, "life_tokens": 2}
 ENV = Hanabi(**GAME)

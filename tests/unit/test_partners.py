@@ -16,7 +16,8 @@ from brigade.partners import Random
 from brigade.runs.assemble import assemble
 from brigade.runs.baselines import one_task
 from brigade.runs.config import from_dict
-from brigade.train.trainer import acting_with, pick, stack_sequences
+from brigade.train.programs import acting_with, pick
+from brigade.train.trainer import stack_sequences
 
 KEY = jax.random.key(0)
 

@@ -31,7 +31,7 @@ from brigade.runs.snapshots import at_stages
 from brigade.testing import check_generator
 from brigade.train import DeviceSource, Players, Trainer
 from brigade.train.members import for_each
-from brigade.train.trainer import init_policies, of_each_policy
+from brigade.train.programs import init_policies, of_each_policy
 from brigade.train.update import update
 
 KEY = jax.random.key(0)

@@ -24,9 +24,10 @@ from brigade.runs.baselines import with_seeds
 from brigade.runs.config import from_dict
 from brigade.runs.speed import shrunk
 from brigade.testing import check_own_moves
-from brigade.train import DeviceSource, Evaluator, Players
+from brigade.train import DeviceSource, Evaluator, Players, programs
 from brigade.train.players import by_member, by_table, places_of
-from brigade.train.trainer import _step, acting_with, pick, stack_sequences
+from brigade.train.programs import acting_with, pick
+from brigade.train.trainer import stack_sequences
 
 KEY = jax.random.key(0)
 
@@ -422,7 +423,7 @@ def test_greedy_partners_are_greedy_or_refused():
 def test_another_partner_of_the_same_shape_compiles_nothing(tmp_path):
     """Neither training nor evaluation is traced again for another file."""
     from brigade.partners.files import Policies, interface, load_policies
-    from brigade.train.trainer import evaluate
+    from brigade.train.programs import evaluate, evaluate_compiled
 
     parts = assemble(from_dict(SMALL))
     policy = make_learner(parts.benchmark.env, 1).policy
@@ -440,7 +441,7 @@ def test_another_partner_of_the_same_shape_compiles_nothing(tmp_path):
         evaluate(
             found.trainer, found.evaluator, state.learner, (), rounds, KEY[None], found.table.cast
         )
-        counts.append((_step._cache_size(), evaluate._cache_size()))
+        counts.append((programs.step._cache_size(), evaluate_compiled._cache_size()))
     assert counts[0] == counts[1]
 
 

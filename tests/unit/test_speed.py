@@ -17,10 +17,10 @@ from brigade.core import Acting
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids, task_from_grid
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
-from brigade.train import DeviceSource, Players, Trainer
+from brigade.train import DeviceSource, Players, Trainer, programs
 from brigade.train.collect import ends_with_rollouts
 from brigade.train.play import reset_all, step_all
-from brigade.train.trainer import _step, evaluate, stack_sequences
+from brigade.train.trainer import stack_sequences
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,10 @@ def test_rollouts_hold_a_byte_per_entry(parts):
 def test_the_programs_never_call_the_host(parts):
     _, trainer, evaluator, tasks, state = parts
     keys = jnp.stack([jax.random.key(0)])
-    step = _step.lower(trainer, state, tasks, jnp.int32(0), ()).as_text()
-    play = evaluate.lower(trainer, evaluator, state.learner, state.memory, tasks, keys).as_text()
+    step = programs.step.lower(trainer, state, tasks, jnp.int32(0), ()).as_text()
+    play = programs.evaluate_compiled.lower(
+        trainer, evaluator, (state.learner.params, state.memory, state.matches), tasks, keys, ()
+    ).as_text()
     for text in (step, play):
         assert "while" in text
         for word in ("callback", "outfeed", "infeed", "host_execute"):
@@ -164,19 +166,20 @@ def test_games_of_fixed_length_that_fit_need_no_restarts_inside_a_rollout():
 PROGRAM = """
 import jax, numpy as np
 from support.parts import example, make_learner, make_trainer
-from brigade.train.trainer import Trainer, evaluate, stack_sequences
+from brigade.train.programs import evaluate
+from brigade.train.trainer import Trainer, stack_sequences
 assert jax.device_count() == 4
 env, sequence = example()
 results = []
 for devices in (1, 2, 4):
     trainer, evaluator = make_trainer(env, make_learner(env))
-    trainer = Trainer(trainer.source, trainer.learner, trainer.method, devices)
+    trainer = Trainer(trainer.source, trainer.learner, trainer.method, devices=devices)
     tasks = stack_sequences([sequence] * 4)
     state = trainer.begin_task(trainer.init(range(4), tasks), tasks, 0)
     state, metrics = trainer.step(state, tasks, 0)
     state = trainer.end_phase(state, tasks, 0, "train")
     keys = jax.random.split(jax.random.key(0), 4)
-    played = evaluate(trainer, evaluator, state.learner, state.memory, tasks, keys)
+    played = evaluate(trainer, evaluator, state, tasks, keys)
     used = jax.tree.leaves(state.learner.params)[0].sharding.device_set
     assert len(used) == devices, (used, devices)
     results.append(jax.device_get((state.learner, metrics, played)))

@@ -29,11 +29,11 @@ from brigade.methods.ft import FineTuning
 from brigade.methods.packnet import PackNet
 from brigade.nets import memory as memory_module
 from brigade.testing import check_method
-from brigade.train import DeviceSource, Evaluator, Players, Trainer
+from brigade.train import DeviceSource, Evaluator, Players, Trainer, programs
 from brigade.train import collect as collect_module
 from brigade.train import update as update_module
 from brigade.train.seeds import over_seeds
-from brigade.train.trainer import _step, phase_ends, stack_sequences
+from brigade.train.trainer import phase_ends, stack_sequences
 from brigade.train.update import update
 
 KEY = jax.random.key(0)
@@ -233,13 +233,13 @@ def test_any_number_of_tasks_is_traced_once(num_tasks):
     state = trainer.init([0], tasks)
     state, _ = trainer.step(trainer.begin_task(state, tasks, 0), tasks, 0)
     Traced.count.clear()
-    programs = _step._cache_size()
+    compiled = programs.step._cache_size()
     for task in range(num_tasks):
         state = trainer.begin_task(state, tasks, task)
         for _ in range(2):  # a step after a step is no other program than one after a reset
             state, _ = trainer.step(state, tasks, task)
     assert Traced.count == []
-    assert _step._cache_size() == programs
+    assert programs.step._cache_size() == compiled
 
 
 def test_the_record_has_its_axes(parts):

@@ -30,7 +30,8 @@ from brigade.runs.speed import Speed, speed_of
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.collect import ends_with_rollouts
 from brigade.train.play import reset_all, restart_where, step_all
-from brigade.train.trainer import TrainState, evaluate, pick, stack_sequences
+from brigade.train.programs import TrainState, evaluate, pick
+from brigade.train.trainer import stack_sequences
 from brigade.train.update import update
 
 EVAL_EVERY, EVAL_EPISODES = 5, 10

@@ -15,7 +15,8 @@ from brigade.runs.loaded import LoadedRun
 from brigade.runs.run import load
 from brigade.train.evaluate import seating_of, shape_of
 from brigade.train.play import film
-from brigade.train.trainer import pick, stack_sequences
+from brigade.train.programs import pick
+from brigade.train.trainer import stack_sequences
 
 
 def save_episode(

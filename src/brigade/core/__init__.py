@@ -11,6 +11,7 @@ from brigade.core.matchmaker import Matchmaker
 from brigade.core.method import ContinualMethod, LossOf, LossOn
 from brigade.core.policy import Policy
 from brigade.core.seating import Acting, Cast, Group, Pairing, Seating
+from brigade.core.simulator import HostGames, Simulator, SimulatorError
 from brigade.core.source import Source
 from brigade.core.types import (
     Array,
@@ -23,6 +24,7 @@ from brigade.core.types import (
     Metrics,
     Outputs,
     ParameterGroups,
+    PlainTask,
     Round,
     Symmetries,
     TaskSequence,
@@ -42,6 +44,7 @@ __all__ = [
     "Everyone",
     "Group",
     "HiddenLayer",
+    "HostGames",
     "Key",
     "Learner",
     "LearnerSettings",
@@ -54,9 +57,12 @@ __all__ = [
     "Outputs",
     "Pairing",
     "ParameterGroups",
+    "PlainTask",
     "Policy",
     "Round",
     "Seating",
+    "Simulator",
+    "SimulatorError",
     "Source",
     "Symmetries",
     "TaskSequence",

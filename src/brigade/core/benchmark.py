@@ -38,6 +38,11 @@ class Benchmark:
     eval_every: int  # updates between evaluations
     eval_episodes: int
     learner: str
+    # Of a stream of different games, all of them with one shape of observations and actions (see
+    # `brigade.envs.joined`); `env` is the first. `TaskSequence.games` says which task is which.
+    games: tuple[Environment, ...] = ()
+    # The same games as evaluations play them, if those differ.
+    test_games: tuple[Environment, ...] = ()
     # Partners for the seats that are not the learner's; without any, the learner has every seat.
     # `seats` are the learner's: numbers from 0, or `random` once per sampled seat.
     cast: Cast = field(default_factory=Cast)

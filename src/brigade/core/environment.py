@@ -47,6 +47,11 @@ class Environment:
         raise NotImplementedError
 
     @property
+    def traced(self) -> bool:
+        """Whether it can be part of compiled programs; if not, it is a `Simulator`."""
+        return True
+
+    @property
     def continuous(self) -> bool:
         """Whether actions are continuous, with `num_actions` components."""
         return False

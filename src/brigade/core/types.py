@@ -41,6 +41,12 @@ class Task(Protocol):
         """A copy with some fields changed, as for any PyTreeNode."""
 
 
+class PlainTask(struct.PyTreeNode):
+    """A task of a game that needs no data."""
+
+    id: Any = 0
+
+
 class View(struct.PyTreeNode):
     """What the seats observe at one timestep: leaves [seats, ...], with batch axes in front."""
 
@@ -195,6 +201,8 @@ class TaskSequence(struct.PyTreeNode):
     steps: int = struct.field(pytree_node=False)  # environment steps per task
     # Names of each task's partners; empty: every task has the whole cast.
     partners: tuple[tuple[str, ...], ...] = struct.field(pytree_node=False, default=())
+    # The game of each task, an index in `Benchmark.games`; empty: all are the same game.
+    games: tuple[int, ...] = struct.field(pytree_node=False, default=())
 
     @classmethod
     def from_tasks(
@@ -204,6 +212,7 @@ class TaskSequence(struct.PyTreeNode):
         steps: int,
         ids: Sequence[int] | None = None,
         partners: Sequence[Sequence[str]] = (),
+        games: Sequence[int] = (),
     ) -> TaskSequence:
         """Stack `tasks`. The `id` of a task is its index, or taken from `ids` if tasks recur."""
         if not tasks or len(tasks) != len(names):
@@ -215,7 +224,11 @@ class TaskSequence(struct.PyTreeNode):
         numbers = jnp.asarray(range(len(tasks)) if ids is None else ids, jnp.int32)
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
         named = tuple(tuple(each) for each in partners)
-        return cls(stacked.replace(id=numbers), tuple(names), steps, named)
+        return cls(stacked.replace(id=numbers), tuple(names), steps, named, tuple(games))
+
+    def game(self, index: int) -> int:
+        """The game of a task."""
+        return self.games[index] if self.games else 0
 
     def __len__(self) -> int:
         return len(self.names)

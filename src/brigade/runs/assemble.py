@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,8 @@ from brigade.core import (
     Learner,
     Matchmaker,
     Pairing,
+    Simulator,
+    Source,
     TaskSequence,
 )
 from brigade.core.seating import arrangements, pairing_of, pairings
@@ -27,9 +29,10 @@ from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.registry import unknown_name
 from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.limits import check_memory, check_state_fits
-from brigade.train import DeviceSource, Evaluator, Lineup, Players, Trainer
+from brigade.train import DeviceSource, Evaluator, Lineup, Players, Trainer, TrainState
+from brigade.train.host import HostSource
 from brigade.train.more_evaluations import FewShot, HeldOut
-from brigade.train.trainer import AlsoEvaluate, TrainState, stack_sequences
+from brigade.train.trainer import AlsoEvaluate, stack_sequences
 
 
 @dataclass(frozen=True)
@@ -90,18 +93,47 @@ def assemble_with(
         if matchmaker.policies == 1:
             tables = tables_for(config.num_envs, lineup.pairings)
         every = learner.carry_every(config.num_steps)
-        source = DeviceSource(env, players, config.num_envs, config.num_steps, tables, every)
+        games = games_of_tasks(sequences)
+        sources = tuple(
+            source_of(game, players, config, tables, every) for game in benchmark.games or (env,)
+        )
+        tests = benchmark.test_games or benchmark.games or (env,)
         greedy = config.greedy or learner.evaluates_greedily
         evaluator = Evaluator(
-            env, players, method, config.eval_episodes, greedy, config.eval_consecutive
+            tests[0],
+            players,
+            method,
+            config.eval_episodes,
+            greedy,
+            config.eval_consecutive,
+            envs=tests,
+            games=games,
         )
-        trainer = Trainer(source, learner, method, matchmaker)
+        trainer = Trainer(sources[0], learner, method, matchmaker, sources=sources, games=games)
         also = more_evaluations(config, trainer, evaluator, benchmark.held_out, lineup)
     except ValueError as error:
         raise UserError(str(error)) from error
     parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, lineup, also)
     check_shapes(parts)
     return parts
+
+
+def games_of_tasks(sequences: Sequence[TaskSequence]) -> tuple[int, ...]:
+    """The game of each task, the same for all seeds; () if there is only one game."""
+    first = sequences[0].games
+    if any(sequence.games != first for sequence in sequences):
+        raise ValueError("every seed must train on the games of a stream in the same order")
+    return first
+
+
+def source_of(
+    game: Environment, players: Players, config: RunConfig, tables: int, carry_every: int
+) -> Source:
+    """Where the rollouts of a game come from."""
+    shape = (config.num_envs, config.num_steps, tables, carry_every)
+    if game.traced:
+        return DeviceSource(game, players, *shape)
+    return HostSource(cast(Simulator, game), players, *shape, seeds=config.seeds)
 
 
 def check_rollouts(config: RunConfig, matchmaker: Matchmaker, env: Environment) -> None:
@@ -133,7 +165,13 @@ def more_evaluations(
         clone, plain = trainer.learner.for_few_shot(), FineTuning()
         also.append(
             FewShot(
-                replace(trainer, learner=clone, method=plain),
+                replace(
+                    trainer,
+                    learner=clone,
+                    method=plain,
+                    source=trainer.source.for_clones(),
+                    sources=tuple(source.for_clones() for source in trainer.sources),
+                ),
                 replace(evaluator, method=plain),
                 config.few_shot_updates,
             )
@@ -359,10 +397,13 @@ def check_shapes(parts: Parts) -> None:
         raise UserError(str(error)) from error
 
 
-def abstract_state(parts: Parts) -> TrainState:
-    """The shapes of the training state, without computing it."""
+def abstract_state(parts: Parts, index: int = 0) -> TrainState:
+    """The shapes of the training state in a task, without computing it."""
     rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
     state: TrainState = jax.eval_shape(
-        lambda r, c, p: parts.trainer.init(parts.seeds, r, c, p), rounds, cast, parts.lineup.params
+        lambda r, c, p: parts.trainer.init(parts.seeds, r, c, p, index),
+        rounds,
+        cast,
+        parts.lineup.params,
     )
     return state

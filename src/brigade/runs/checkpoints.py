@@ -18,7 +18,8 @@ from brigade.runs.extend import fit_leaf, fit_position, fit_record, fits_into
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.state_files import restore_state
 from brigade.train import Position, Record
-from brigade.train.trainer import TrainState, stack_sequences
+from brigade.train.programs import TrainState
+from brigade.train.trainer import stack_sequences
 
 MAX_SECONDS = 1e10
 NUMBERS_PER_TASK = 10**10  # for checkpoints; a task has fewer updates than this
@@ -45,7 +46,8 @@ def last_position(
         check_record(record, parts)
         if meta.task >= record.repetitions * len(record.task_names):
             raise DamagedError(f"meta.json: there is no task {meta.task}")
-        state = read_state(checkpoint, parts, more_tasks)
+        index = meta.task % len(record.task_names)
+        state = read_state(checkpoint, parts, more_tasks, index)
         position = Position(meta.task, meta.update, state, record)
         fitted = fit_position(position, config, parts.trainer.method)
         if fitted is None:
@@ -122,10 +124,15 @@ def check_record(record: Record, parts: Parts) -> None:
                 )
 
 
-def read_state(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> TrainState:
-    """The training state of a checkpoint; with `more_tasks`, it may lack entries of new tasks."""
+def read_state(
+    checkpoint: Path, parts: Parts, more_tasks: bool = False, index: int = 0
+) -> TrainState:
+    """The training state of a checkpoint in task `index`.
+
+    With `more_tasks`, it may lack entries of new tasks.
+    """
     found = expect(restore_state(checkpoint / "state"), dict, "state")
-    like = initial_state(parts) if more_tasks else abstract_state(parts)
+    like = initial_state(parts, index) if more_tasks else abstract_state(parts, index)
     state: TrainState = restore_like(like, found, checkpoint, more_tasks)
     return state
 
@@ -145,10 +152,10 @@ def read_policies(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> t
     )
 
 
-def initial_state(parts: Parts) -> TrainState:
-    """The state before training."""
+def initial_state(parts: Parts, index: int = 0) -> TrainState:
+    """The state before training, in the game of task `index`."""
     rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
-    return parts.trainer.init(parts.seeds, rounds, parts.lineup.cast, parts.lineup.params)
+    return parts.trainer.init(parts.seeds, rounds, parts.lineup.cast, parts.lineup.params, index)
 
 
 def restore_like(like: Any, found: Any, checkpoint: Path, more_tasks: bool = False) -> Any:

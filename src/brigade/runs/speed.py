@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from brigade.core import Key, Round, Trajectory
+from brigade.core import Round, Trajectory
 from brigade.runs.assemble import Parts, abstract_state, assemble
 from brigade.runs.config import Experiment
 from brigade.train import TrainState
-from brigade.train.trainer import acting_with, pick, stack_sequences
+from brigade.train.programs import next_turn, pick
+from brigade.train.trainer import stack_sequences
 
 TIMED_STEPS = 6400  # a rollout of about this size is timed; the time is then extrapolated
 
@@ -90,12 +91,10 @@ def cost(experiment: Experiment, parts: Parts) -> Cost:
     rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
     one_seed = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), state)
 
-    def rollout(state: TrainState, now: Round, key: Key) -> Trajectory:
-        params, cast = state.learner.params, parts.lineup.cast
-        acting = acting_with(trainer, params, state.matches, cast, now.pairing, key)
-        return trainer.source.next(state.source, acting, now.task, key)[1]
+    def rollout(state: TrainState, now: Round) -> Trajectory:
+        return trainer.source.example(*next_turn(trainer, state, now, parts.lineup.cast))
 
-    traj = jax.eval_shape(rollout, one_seed, pick(pick(rounds, 0), 0), one_seed.key)
+    traj = jax.eval_shape(rollout, one_seed, pick(pick(rounds, 0), 0))
     state_bytes = size_of(state)
     episodes = config.eval_episodes * config.eval_consecutive
     episodes *= len(parts.lineup.partner_names) * len(parts.lineup.seat_names)

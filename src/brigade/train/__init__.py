@@ -4,7 +4,8 @@ from brigade.metrics.record import Record
 from brigade.train.collect import DeviceSource
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.players import Players
-from brigade.train.trainer import Lineup, Position, Progress, Trainer, TrainState
+from brigade.train.programs import TrainState
+from brigade.train.trainer import Lineup, Position, Progress, Trainer
 
 __all__ = [
     "DeviceSource",

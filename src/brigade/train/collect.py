@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Acting, Array, Environment, Key, Trajectory
+from brigade.core import Acting, Array, Environment, Key, Source, Trajectory
 from brigade.core.compile import unroll
 from brigade.train.play import Games, play_step, reset_all, restart, start_games
 from brigade.train.players import Players, Seated, take_seats
@@ -130,7 +130,7 @@ def rollouts_per_seating(env: Environment, num_steps: int) -> int:
 
 
 @dataclass(frozen=True)
-class DeviceSource:
+class DeviceSource(Source):
     """Rollouts from JAX environments, in the same compiled program as the update."""
 
     env: Environment

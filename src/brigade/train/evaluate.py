@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -51,6 +51,22 @@ class Evaluator:
     episodes: int = 10
     greedy: bool = False
     consecutive: int = 1
+    # Of a stream of different games: every game, and the game of each task.
+    envs: tuple[Environment, ...] = ()
+    games: tuple[int, ...] = ()
+
+    def game(self, task: int) -> int:
+        """The game of a task."""
+        return self.games[task] if self.games else 0
+
+    def of_game(self, game: int) -> Evaluator:
+        """The evaluator of a game."""
+        return replace(self, env=self.envs[game], envs=(), games=()) if self.games else self
+
+    def acting(self, params: Any, mem: Any, round_: Round, cast: Any) -> Acting:
+        """The parameters to act with on a task."""
+        own = acting_params(self.method, self.players.members, mem, params, round_.task.id)
+        return Acting(own, cast)
 
     def __call__(
         self, params: Any, mem: Any, rounds: Round, key: Key, cast: Any = ()
@@ -58,8 +74,7 @@ class Evaluator:
         """Evaluate all tasks at once; `rounds` has leaves [tasks, ...]."""
 
         def one_task(round_: Round, key: Key) -> Evaluation:
-            acting = acting_params(self.method, self.players.members, mem, params, round_.task.id)
-            return self.play(Acting(acting, cast), round_, key)
+            return self.play(self.acting(params, mem, round_, cast), round_, key)
 
         num_tasks = jax.tree.leaves(rounds)[0].shape[0]
         return jax.vmap(one_task)(rounds, jax.random.split(key, num_tasks))
@@ -105,7 +120,7 @@ class Evaluator:
                 self.env, self.players, seated, state, keys, task, self.greedy, forget
             ).after
             if keeps is not None:  # the next episode starts from the state of the last step
-                memory = self._frozen_after_end(seated, tally.running, after.memory, state.memory)
+                memory = self.frozen_after_end(seated, tally.running, after.memory, state.memory)
                 after = after.replace(memory=memory)
             then, running = after.step, tally.running
             reward, events = of_own_seats(self.players, seated, then.reward), tally.events
@@ -131,7 +146,7 @@ class Evaluator:
             reset_key, play_key = jax.random.split(key)
             env_state, now = reset_all(self.env, reset_key, task, num_envs)
             start = state.replace(env_state=env_state, step=now, memory=memory)
-            keeps = self._own_seats(seated, num_envs) & (number > 0)
+            keeps = self.own_seats(seated, num_envs) & (number > 0)
             after, tally = self._episode(seated, start, task, play_key, keeps)
             return after.memory, tally
 
@@ -139,7 +154,7 @@ class Evaluator:
         _, tally = jax.lax.scan(episode, state.memory, (jnp.arange(self.consecutive), keys))
         return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), tally)
 
-    def _own_seats(self, seated: Seated, num_envs: int) -> Array:
+    def own_seats(self, seated: Seated, num_envs: int) -> Array:
         """[num_envs, seats] bool: the learner's seats."""
         if not self.players.own_seats:
             return jnp.ones((num_envs, self.env.num_agents), bool)
@@ -147,7 +162,7 @@ class Evaluator:
         own = (seated.own[:, :, None] == jnp.arange(self.env.num_agents)).any(1)
         return jnp.repeat(own, num_envs // len(own), axis=0)
 
-    def _frozen_after_end(self, seated: Seated, running: Array, after: Any, before: Any) -> Any:
+    def frozen_after_end(self, seated: Seated, running: Array, after: Any, before: Any) -> Any:
         """The states `after` a step, with the learner's unchanged where the episode is over."""
         own, _ = self.players.seats(self.env.num_agents)
         by_seat = jnp.broadcast_to(running[:, None], (len(running), own))

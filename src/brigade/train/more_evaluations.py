@@ -12,7 +12,8 @@ import numpy as np
 from brigade.core import Key, Matchmaker, Pairing, Round
 from brigade.metrics.record import FEW_SHOT, HELD_OUT, HELD_OUT_AXES, ROW_AXIS, SCORE_AXES
 from brigade.train.evaluate import Evaluation, Evaluator, acting_params
-from brigade.train.trainer import AlsoEvaluate, Position, Trainer, TrainState, evaluate, pick
+from brigade.train.programs import TrainState, evaluate, pick
+from brigade.train.trainer import AlsoEvaluate, Position, Trainer
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class HeldOut(AlsoEvaluate):
         now = Round(task, pairing)
         # The partners are those given, never the matchmaker's own, such as copies of the learner.
         as_given = replace(trainer, matchmaker=Matchmaker())
-        played = evaluate(as_given, self.evaluator, state, now, keys, self.params)
+        played = evaluate(as_given, self.evaluator, state, now, keys, self.params, [index])
         seed = HELD_OUT_AXES.index("seed")
         for name, values in (("score", played.score), ("returns", played.returns)):
             by_partner = np.moveaxis(np.asarray(values)[:, 0], 0, seed)
@@ -69,7 +70,7 @@ class FewShot(AlsoEvaluate):
             clone = self.adapted(trainer, state, task_keys[:, 0], rounds, index, cast)
             one_task = jax.tree.map(lambda x, n=index: x[:, n : n + 1], rounds)
             played: Evaluation = evaluate(
-                self.trainer, self.evaluator, clone, one_task, task_keys[:, 1], cast
+                self.trainer, self.evaluator, clone, one_task, task_keys[:, 1], cast, [index]
             )
             by_task.append(played)
         seed = SCORE_AXES.index("seed")
@@ -95,7 +96,9 @@ class FewShot(AlsoEvaluate):
         ids = rounds.task.id[:, index]
         params = jax.vmap(of_seed)(state.learner.params, state.memory, ids)
         seeds = range(len(keys))
-        clone = self.trainer.init_with([pick(params, n) for n in seeds], list(keys), rounds, cast)
+        clone = self.trainer.init_with(
+            [pick(params, n) for n in seeds], list(keys), rounds, cast, index
+        )
         clone = self.trainer.begin_task(clone, rounds, index)
         for _ in range(self.updates):
             clone = clone.replace(matches=jax.tree.map(jnp.copy, state.matches))

@@ -3,56 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
 from brigade.core import (
-    Acting,
     Array,
     ContinualMethod,
     Key,
     Learner,
-    LearnerState,
     Matchmaker,
     Metrics,
     Pairing,
     Round,
     Source,
     TaskSequence,
-    Trajectory,
 )
 from brigade.core.checks import at_least
-from brigade.core.compile import jit
-from brigade.core.streams import (
-    AFTER_ROLLOUT,
-    BEGIN_TASK,
-    EVALUATION,
-    MATCHES,
-    MORE_EVALUATIONS,
-    SEATS,
-    TASKS,
-)
+from brigade.core.streams import EVALUATION, MORE_EVALUATIONS, TASKS
 from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
+from brigade.train import programs
 from brigade.train.evaluate import Evaluation, Evaluator
-from brigade.train.members import for_each, split
-from brigade.train.seeds import over_seeds
-from brigade.train.update import update as learn_from
-
-
-class TrainState(struct.PyTreeNode):
-    """The training state. Leaves [seeds, ...]."""
-
-    learner: LearnerState  # leaves [seeds, policies, ...] if there are several, as of `memory`
-    memory: Any  # the method's state
-    matches: Any  # the matchmaker's state
-    source: Any  # the source's state
-    key: Key
+from brigade.train.programs import TrainState, pick, stack
 
 
 @dataclass(frozen=True)
@@ -81,7 +56,8 @@ class Trainer:
     """Trains a learner with a method, and with whom a matchmaker says, on streams of tasks.
 
     Seeds run in parallel; each has its own tasks, parameters and random keys. The task index and
-    the partners' parameters are arguments of the compiled step, so one program serves them all.
+    the partners' parameters are arguments of the compiled step, so one program serves all tasks of
+    a game. With simulators on the host, seeds run in turn.
     """
 
     source: Source
@@ -89,6 +65,13 @@ class Trainer:
     method: ContinualMethod
     matchmaker: Matchmaker = field(default_factory=Matchmaker)
     devices: int | None = None  # maximum number of devices; None for all
+    # Of a stream of different games: the source of each game, and the game of each task.
+    sources: tuple[Source, ...] = ()
+    games: tuple[int, ...] = ()
+
+    def on_task(self, index: int) -> Trainer:
+        """The trainer with the source of a task's game."""
+        return replace(self, source=self.sources[self.games[index]]) if self.games else self
 
     @property
     def in_turn(self) -> bool:
@@ -101,42 +84,75 @@ class Trainer:
         return self.matchmaker.policies
 
     def init(
-        self, seeds: Sequence[int], rounds: Round, cast: Any = (), params: Any = None
+        self,
+        seeds: Sequence[int],
+        rounds: Round,
+        cast: Any = (),
+        params: Any = None,
+        index: int = 0,
     ) -> TrainState:
         """The initial state of every seed; `rounds` has leaves [seeds, num_tasks, ...].
 
-        `params` replace initial parameters with the same names, for all seeds.
+        `params` replace initial parameters with the same names, for all seeds. The source's state
+        is that of the game of task `index`.
         """
         keys = [jax.random.key(seed) for seed in seeds]
-        return self.init_with([params] * len(keys), keys, rounds, cast)
+        return self.init_with([params] * len(keys), keys, rounds, cast, index)
 
     def init_with(
-        self, params: Sequence[Any], keys: Sequence[Key], rounds: Round, cast: Any
+        self, params: Sequence[Any], keys: Sequence[Key], rounds: Round, cast: Any, index: int = 0
     ) -> TrainState:
         """The same for keys, and parameters of each; None for initial ones."""
         # One seed after another: XLA's batched QR (for orthogonal weights) can deadlock on a
         # machine with two cores.
+        trainer = self.on_task(index)
         states = [
-            _init(self, key, pick(rounds, row), cast, given)
+            programs.init(trainer, key, pick(rounds, row), cast, given)
             for row, (key, given) in enumerate(zip(keys, params, strict=True))
         ]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+        state: TrainState = stack(states)
+        return state
 
     def begin_task(self, state: TrainState, rounds: Round, index: int) -> TrainState:
         """Start new episodes of the task, restart schedules and call the method's `begin_task`."""
-        return _begin_task(self, state, rounds, jnp.int32(index))
+        before = state.replace(source=())  # it may be of another game
+        return programs.begin_task(self.on_task(index), before, rounds, jnp.int32(index))
 
     def step(
         self, state: TrainState, rounds: Round, index: int, cast: Any = ()
     ) -> tuple[TrainState, Metrics]:
         """Collect a rollout and learn from it. Donates `state`: use the returned one."""
-        return _step(self, state, rounds, jnp.int32(index), cast)
+        if self.games and self.method.mixes_tasks:  # the task decides which program it is
+            index = int(
+                jax.random.randint(jax.random.fold_in(state.key[0], TASKS), (), 0, len(self.games))
+            )
+            before = state.replace(source=())
+            state = programs.start_episodes(self.on_task(index), before, rounds, jnp.int32(index))
+        trainer = self.on_task(index)
+        if trainer.source.traced:
+            return programs.step(trainer, state, rounds, jnp.int32(index), cast)
+        metrics = []
+        for row in range(len(state.key)):
+            turn = programs.turn_of_seed(trainer, state, rounds, (row, index), cast, 3)
+            source, traj = trainer.source.next(*turn)
+            state, of_seed = programs.learned_by_seed(trainer, state, row, source, traj)
+            metrics.append(of_seed)
+        return state, stack(metrics)
 
     def end_phase(
         self, state: TrainState, rounds: Round, index: int, phase: str, cast: Any = ()
     ) -> TrainState:
         """Call the method's `end_phase` with a new batch of samples."""
-        return _end_phase(self, phase, state, rounds, jnp.int32(index), cast)
+        trainer = self.on_task(index)
+        if trainer.source.traced:
+            return programs.end_phase(trainer, phase, state, rounds, jnp.int32(index), cast)
+        if not self.method.ends_matter:
+            return state
+        for row in range(len(state.key)):  # simulators cannot go back: these steps were played
+            turn = programs.turn_of_seed(trainer, state, rounds, (row, index), cast, 4)
+            source, traj = trainer.source.next(*turn)
+            state = programs.ended_for_seed(trainer, phase, state, row, source, traj)
+        return state
 
     def run(
         self,
@@ -214,7 +230,7 @@ class Trainer:
         """Evaluate all tasks and add the result to the record."""
         state, record = position.state, position.record
         keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
-        result = evaluate(self, evaluator, state, rounds, keys, cast)
+        result = programs.evaluate(self, evaluator, state, rounds, keys, cast)
         record.steps.append(steps)
         add_evaluation(record, result, evaluator.consecutive)
         for number, more in enumerate(also, start=MORE_EVALUATIONS):
@@ -278,10 +294,6 @@ def evaluation_key(seed: int, number: int) -> Key:
 
 def stack_sequences(sequences: Sequence[TaskSequence], pairings: Sequence[Pairing] = ()) -> Round:
     """The tasks and pairings of all seeds, leaves [seeds, num_tasks, ...]."""
-
-    def stack(trees: Sequence[Any]) -> Any:
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
     pairing = stack(pairings) if pairings else None
     return Round(stack([sequence.tasks for sequence in sequences]), pairing)
 
@@ -298,186 +310,3 @@ def phase_ends(method: ContinualMethod, updates: int) -> dict[int, list[str]]:
         latest = updates - sum(later > 0 for _, later in method.phases[place:])
         ends.setdefault(max(1, min(round(done * updates), latest)), []).append(phase)
     return ends
-
-
-def pick(tree: Any, index: Array | int) -> Any:
-    """One entry of stacked leaves."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def example_batch(learner: Learner, key: Key, state: LearnerState, traj: Trajectory) -> Any:
-    """One minibatch of a rollout, in the form that methods get."""
-    _, data, indices = learner.prepare(state, traj, key)
-    first = learner.take(data, jax.tree.map(lambda x: x[0], indices))
-    return learner.standalone(first)
-
-
-def acting_with(
-    trainer: Trainer, params: Any, matches: Any, cast: Any, pairing: Pairing | None, key: Key
-) -> Acting:
-    """The parameters for the next rollout, and the seating if it may change now."""
-    seating, matchmaker = None, trainer.matchmaker
-    if pairing is not None:
-        tables, seats = trainer.source.tables, pairing.evaluation.own.shape[-1]
-        seat_key = jax.random.fold_in(key, SEATS)
-        seating = matchmaker.seat(matches, pairing, tables, seats, seat_key)
-    return Acting(params, matchmaker.partners(matches, params, cast), seating)
-
-
-def of_each_policy(trainer: Trainer, params: Any, matches: Any, traj: Trajectory) -> Trajectory:
-    """The rollout that is learned from: paid by the matchmaker, and split if policies are many."""
-    learner, matchmaker = trainer.learner, trainer.matchmaker
-    if matchmaker.policies == 1:
-        return matchmaker.reward(matches, learner, params, traj)
-    shared = traj if learner.joins_seats else learner.per_seat(traj)
-    paid = matchmaker.reward(matches, learner, params, shared)
-    assert traj.seating is not None
-    seats_per_table = matchmaker.seats_per_table(traj.seating.own.shape[1])
-    return split(paid, learner, matchmaker.policies, seats_per_table)
-
-
-@partial(jax.jit, static_argnums=0)
-def _init(trainer: Trainer, key: Key, rounds: Round, cast: Any, params: Any) -> TrainState:
-    key, init_key, start_key, play_key, batch_key = jax.random.split(key, 5)
-    first: Round = pick(rounds, jnp.int32(0))
-    learner = init_policies(trainer, init_key)
-    if params is not None:
-        learner = learner.replace(params={**learner.params, **params})
-    matches_key = jax.random.fold_in(init_key, MATCHES)
-    matches = trainer.matchmaker.init(learner.params, trainer.learner.policy, matches_key)
-    source = trainer.source.start(start_key, first.task)
-    acting = acting_with(trainer, learner.params, matches, cast, first.pairing, play_key)
-    _, traj = trainer.source.next(source, acting, first.task, play_key)
-    each = of_each_policy(trainer, learner.params, matches, traj)
-
-    def start(key: Key, state: LearnerState, traj: Trajectory) -> tuple[LearnerState, Any]:
-        state = trainer.learner.allocate(state, traj)
-        batch = example_batch(trainer.learner, key, state, traj)
-        return state, trainer.method.start(trainer.learner, state.params, batch)
-
-    learner, memory = for_each(trainer.policies, start, batch_key, learner, each)
-    return TrainState(learner, memory, matches, source, key)
-
-
-def init_policies(trainer: Trainer, key: Key) -> LearnerState:
-    """The initial state of the learner, leaves [policies, ...] if there are several."""
-    if trainer.policies == 1:
-        return trainer.learner.init(key)
-    # In turn: XLA's batched QR (for orthogonal weights) can deadlock on two cores.
-    return jax.lax.map(trainer.learner.init, jax.random.split(key, trainer.policies))
-
-
-@partial(jit, static_argnums=0, donate_argnums=1)
-def _begin_task(trainer: Trainer, state: TrainState, rounds: Round, index: Array) -> TrainState:
-    def one_seed(index: Array, state: TrainState, rounds: Round) -> TrainState:
-        key, start_key = jax.random.split(state.key)
-        method_key = jax.random.fold_in(state.key, BEGIN_TASK)
-        task = pick(rounds.task, index)
-        source = trainer.source.start(start_key, task)
-
-        def begin(key: Key, learner: LearnerState, memory: Any) -> tuple[Any, LearnerState]:
-            learner = trainer.learner.begin_task(learner)
-            return trainer.method.begin_task(memory, learner, trainer.learner, task.id, key)
-
-        memory, learner = for_each(trainer.policies, begin, method_key, state.learner, state.memory)
-        return TrainState(learner, memory, state.matches, source, key)
-
-    return over_seeds(
-        one_seed, index, state, rounds, devices=trainer.devices, in_turn=trainer.in_turn
-    )
-
-
-@partial(jit, static_argnums=0, donate_argnums=1)
-def _step(
-    trainer: Trainer, state: TrainState, rounds: Round, index: Array, cast: Any
-) -> tuple[TrainState, Metrics]:
-    def one_seed(
-        shared: tuple[Array, Any], state: TrainState, rounds: Round
-    ) -> tuple[TrainState, Metrics]:
-        index, cast = shared
-        key, play_key, learn_key = jax.random.split(state.key, 3)
-        if trainer.method.mixes_tasks:
-            task_key, start_key = jax.random.split(jax.random.fold_in(play_key, TASKS))
-            index = jax.random.randint(task_key, (), 0, len(rounds.task.id))
-            state = state.replace(source=trainer.source.start(start_key, pick(rounds.task, index)))
-        now: Round = pick(rounds, index)
-        params, matches = state.learner.params, state.matches
-        acting = acting_with(trainer, params, matches, cast, now.pairing, play_key)
-        source, traj = trainer.source.next(state.source, acting, now.task, play_key)
-        each = of_each_policy(trainer, params, matches, traj)
-        learn = partial(learn_from, trainer.learner, trainer.method)
-        learner, memory, metrics = for_each(
-            trainer.policies, learn, learn_key, state.learner, state.memory, each
-        )
-        after_key = jax.random.fold_in(learn_key, AFTER_ROLLOUT)
-        matches = trainer.matchmaker.after(matches, learner.params, traj, after_key)
-        metrics = jax.tree.map(jnp.mean, metrics) | rollout_metrics(traj)
-        return TrainState(learner, memory, matches, source, key), metrics
-
-    return over_seeds(
-        one_seed, (index, cast), state, rounds, devices=trainer.devices, in_turn=trainer.in_turn
-    )
-
-
-@partial(jit, static_argnums=(0, 1), donate_argnums=2)
-def _end_phase(
-    trainer: Trainer, phase: str, state: TrainState, rounds: Round, index: Array, cast: Any
-) -> TrainState:
-    def one_seed(shared: tuple[Array, Any], state: TrainState, rounds: Round) -> TrainState:
-        index, cast = shared
-        key, play_key, batch_key, method_key = jax.random.split(state.key, 4)
-        now: Round = pick(rounds, index)
-        # An extra rollout that does not advance the environments. If the method ignores the batch,
-        # XLA removes it.
-        params, matches = state.learner.params, state.matches
-        acting = acting_with(trainer, params, matches, cast, now.pairing, play_key)
-        _, traj = trainer.source.next(state.source, acting, now.task, play_key)
-        each = of_each_policy(trainer, params, matches, traj)
-
-        def end(
-            key: Key, batch_key: Key, learner: LearnerState, memory: Any, traj: Trajectory
-        ) -> tuple[Any, LearnerState]:
-            batch = example_batch(trainer.learner, batch_key, learner, traj)
-            return trainer.method.end_phase(memory, phase, learner, trainer.learner, batch, key)
-
-        several = trainer.policies > 1
-        batch_keys = jax.random.split(batch_key, trainer.policies) if several else batch_key
-        memory, learner = for_each(
-            trainer.policies, end, method_key, batch_keys, state.learner, state.memory, each
-        )
-        return state.replace(learner=learner, memory=memory, key=key)
-
-    return over_seeds(
-        one_seed, (index, cast), state, rounds, devices=trainer.devices, in_turn=trainer.in_turn
-    )
-
-
-@partial(jit, static_argnums=(0, 1))
-def evaluate(
-    trainer: Trainer,
-    evaluator: Evaluator,
-    state: TrainState,
-    rounds: Round,
-    keys: Key,
-    cast: Any = (),
-) -> Any:
-    """Evaluate all tasks with every seed's parameters; leaves and keys are [seeds, ...]."""
-
-    def one_seed(
-        cast: Any, params: Any, memory: Any, matches: Any, rounds: Round, key: Key
-    ) -> Evaluation:
-        cast = trainer.matchmaker.partners(matches, params, cast)
-        return evaluator(params, memory, rounds, key, cast)
-
-    in_turn = evaluator.players.learner.slow_when_batched
-    arguments = (state.learner.params, state.memory, state.matches, rounds, keys)
-    return over_seeds(one_seed, cast, *arguments, devices=trainer.devices, in_turn=in_turn)
-
-
-def rollout_metrics(traj: Trajectory) -> Metrics:
-    """Reward per step and seat, and the mean score of finished episodes (NaN if there are none)."""
-    ended = (traj.terminated | traj.truncated).astype(jnp.float32)
-    score = jnp.sum(traj.info["score"] * ended) / ended.sum()
-    played = traj.valid[..., None].astype(jnp.float32)
-    reward = jnp.sum(traj.reward * played) / jnp.maximum(played.sum() * traj.reward.shape[-1], 1.0)
-    return {"reward": reward, "score": score, "episodes": ended.sum()}

@@ -1,0 +1,341 @@
+"""Rollouts, evaluations and films of simulators on the host.
+
+Policies act in compiled programs, batched over games and seats; the simulators step in between.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from brigade.core import (
+    Acting,
+    HostGames,
+    Key,
+    Memories,
+    Round,
+    Seating,
+    Simulator,
+    SimulatorError,
+    Source,
+    TimeStep,
+    Trajectory,
+    View,
+)
+from brigade.errors import UserError
+from brigade.train.collect import of_own_seats, reseated
+from brigade.train.evaluate import Evaluation, Evaluator, seating_of, shape_of
+from brigade.train.play import Games
+from brigade.train.players import Players, Seated
+
+MOST_FAILURES = 5  # in a row, before a run is given up
+OPEN_EVALUATIONS = 4  # sets of games that stay open for the next evaluation
+Result = TypeVar("Result")
+
+
+class OpenGames:
+    """Simulators that stay open between rollouts, and how often they were started again."""
+
+    def __init__(self) -> None:
+        self.restarts = 0
+        self._open: OrderedDict[tuple[str, Hashable], tuple[HostGames, TimeStep]] = OrderedDict()
+
+    def find(self, purpose: str, user: Hashable) -> tuple[HostGames, TimeStep] | None:
+        """The games of a user and their current timestep."""
+        return self._open.get((purpose, user))
+
+    def keep(
+        self, purpose: str, user: Hashable, games: HostGames, now: TimeStep, most: int
+    ) -> None:
+        """Remember games; for each purpose, `most` are kept open, those used last."""
+        self._open[purpose, user] = games, now
+        self._open.move_to_end((purpose, user))
+        of_purpose = [each for each in self._open if each[0] == purpose]
+        for oldest in of_purpose[:-most]:
+            self.close(*oldest)
+
+    def close(self, purpose: str, user: Hashable) -> None:
+        """Close the games of a user, if there are any."""
+        games, _ = self._open.pop((purpose, user), (HostGames(), None))
+        games.close()
+
+    def close_all(self) -> None:
+        """Close all games."""
+        for purpose, user in list(self._open):
+            self.close(purpose, user)
+
+
+OPEN = OpenGames()
+atexit.register(OPEN.close_all)
+
+
+def persistent(play: Callable[[Key], Result], key: Key) -> Result:
+    """`play(key)`; if a simulator dies or hangs, once more from its start with another key."""
+    problem: Exception | None = None
+    for attempt in range(MOST_FAILURES):
+        try:
+            return play(jax.random.fold_in(key, attempt))
+        except SimulatorError as error:
+            OPEN.restarts += 1
+            problem = error
+    raise UserError(f"{problem} ({MOST_FAILURES} times in a row)")
+
+
+class Slots(NamedTuple):
+    """A rollout as it was played: leaves [T, games, seats, ...]."""
+
+    now: TimeStep
+    action: Any
+    then: TimeStep
+    extras: Any
+
+
+@dataclass(frozen=True)
+class HostSource(Source):
+    """Rollouts from simulators. Episodes start anew after a crash and when a run is resumed."""
+
+    env: Simulator
+    players: Players
+    num_envs: int = 16
+    num_steps: int = 128
+    tables: int = 1
+    carry_every: int = 1  # timesteps; see `Learner.carry_every`
+    seeds: int = 1  # as many sets of games stay open
+    purpose: str = "training"
+
+    @property
+    def traced(self) -> bool:
+        return False
+
+    @property
+    def steps_per_rollout(self) -> int:
+        """Environment steps per rollout; the slots after episodes count as steps, too."""
+        return self.num_envs * self.num_steps
+
+    def for_clones(self) -> HostSource:
+        return replace(self, purpose="clones")
+
+    def restarts(self) -> int:
+        return OPEN.restarts
+
+    def start(self, key: Key, task: Any) -> Games:
+        """A state whose games are opened by the next rollout; its key stands for them."""
+        now = jax.tree.map(jnp.asarray, self.env.blank(self.num_envs))
+        memory = self.players.initial_memory(self.num_envs, self.env.num_agents, self.tables)
+        games = Games(jax.random.key_data(key), now, memory)
+        if self.players.alone:
+            return games
+        unassigned = jnp.zeros((self.tables, self.env.num_agents), jnp.int32)
+        return games.replace(seating=Seating(unassigned, unassigned == 1), rollouts=jnp.int32(0))
+
+    def example(self, state: Games, acting: Acting, task: Any, key: Key) -> Trajectory:
+        """A rollout of zeros."""
+        seated = self.players.take_seats(acting)
+        action, _, extras = self.players.act(seated, state.memory, state.step.view, key)
+        carry = self.players.carry_to_train(seated, state.memory)
+        slots = Slots(state.step, action, state.step, extras)
+
+        def repeated(tree: Any, number: int) -> Any:
+            return jax.tree.map(lambda x: jnp.zeros((number, *x.shape), x.dtype), tree)
+
+        carries = repeated(carry, self.num_steps // self.carry_every)
+        played = repeated(slots, self.num_steps)
+        return self.trajectory(seated, played, carries, state.step, extras, acting.seating)
+
+    def next(self, state: Games, acting: Acting, task: Any, key: Key) -> tuple[Games, Trajectory]:
+        """Collect a rollout; if simulators die or hang, from its start with new episodes."""
+        return persistent(partial(self._collect, state, acting, np.asarray(task.id)), key)
+
+    def _collect(
+        self, state: Games, acting: Acting, task_id: np.ndarray, key: Key
+    ) -> tuple[Games, Trajectory]:
+        start_key, play_key, last_key = jax.random.split(key, 3)
+        state, over = _reseated(self, acting, state)
+        user = (self, np.asarray(state.env_state).tobytes())
+        games, now = OPEN.find(self.purpose, user) or (None, None)
+        if games is None:
+            games = self.env.open(self.num_envs)
+        if now is None or (over & ~np.asarray(state.step.truncated)).any():
+            now = games.reset(seed_of(start_key))
+        OPEN.keep(self.purpose, user, games, now, self.seeds)
+        seated = _take_seats(self.players, acting.replace(seating=state.seating))
+        memory, slots, carries = state.memory, [], []
+        try:
+            for step, act_key in enumerate(jax.random.split(play_key, self.num_steps)):
+                if step % self.carry_every == 0:
+                    carries.append(_carry_to_train(self.players, seated, memory))
+                now = with_task(now, task_id)
+                action, memory, extras = act(
+                    self.players, seated, memory, now.view, act_key, greedy=False
+                )
+                then = games.step(np.asarray(action))
+                slots.append(Slots(now, action, then, extras))
+                now = then
+        except SimulatorError:
+            OPEN.close(self.purpose, user)
+            raise
+        now = with_task(now, task_id)
+        OPEN.keep(self.purpose, user, games, now, self.seeds)
+        last = act(self.players, seated, memory, now.view, last_key, greedy=False)[2]
+        played, carry = (
+            jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in (slots, carries)
+        )
+        traj = _trajectory(self, seated, played, carry, now, last, state.seating)
+        return state.replace(step=jax.tree.map(jnp.asarray, now), memory=memory), traj
+
+    def trajectory(
+        self, seated: Seated, slots: Slots, carry: Any, now: TimeStep, last: Any, seating: Any
+    ) -> Trajectory:
+        """The rollout; a slot after the end of an episode is not a step."""
+        players = self.players
+        then, valid = slots.then, ~(slots.now.terminated | slots.now.truncated)
+
+        def own(x: Any) -> Any:
+            return jax.vmap(lambda each: of_own_seats(players, seated, each))(x)
+
+        return Trajectory(
+            view=jax.vmap(lambda each: players.own_view(seated, each))(slots.now.view),
+            action=own(slots.action),
+            reward=own(then.reward),
+            terminated=then.terminated & valid,
+            truncated=then.truncated & valid,
+            valid=valid,
+            info=then.info,
+            extras=slots.extras,
+            last_view=players.own_view(seated, now.view),
+            last=last,
+            seating=seating,
+            seat=players.seat_numbers(seated, self.num_envs) if players.own_seats else None,
+            carry=carry,
+        )
+
+
+def seed_of(key: Key) -> int:
+    """A seed for a simulator."""
+    return int(jax.random.bits(key, dtype=jnp.uint32) >> 1)
+
+
+def with_task(now: TimeStep, task_id: np.ndarray) -> TimeStep:
+    """The timestep with the task's number, for heads and one-hots."""
+    numbers = np.full_like(now.view.task_id, task_id)
+    return now.replace(view=now.view.replace(task_id=numbers))
+
+
+@partial(jax.jit, static_argnums=0)
+def _reseated(source: HostSource, acting: Acting, state: Games) -> tuple[Games, jax.Array]:
+    return reseated(source.env, acting, state, source.num_steps)
+
+
+@partial(jax.jit, static_argnums=0)
+def _take_seats(players: Players, acting: Acting) -> Seated:
+    return players.take_seats(acting)
+
+
+@partial(jax.jit, static_argnums=0)
+def _carry_to_train(players: Players, seated: Seated, memory: Memories) -> Any:
+    return players.carry_to_train(seated, memory)
+
+
+@partial(jax.jit, static_argnums=0)
+def _trajectory(source: HostSource, *played: Any) -> Trajectory:
+    return source.trajectory(*played)
+
+
+@partial(jax.jit, static_argnums=0, static_argnames="greedy")
+def act(
+    players: Players, seated: Seated, memory: Memories, view: View, key: Key, greedy: bool
+) -> tuple[Any, Memories, Any]:
+    """All seats act, as one compiled program."""
+    return players.act(seated, memory, view, key, greedy)
+
+
+def play_episodes(evaluator: Evaluator, acting: Acting, now: Round, key: Key) -> Evaluation:
+    """Play whole episodes of one task, with every partner and every arrangement of seats."""
+    return persistent(partial(_play_episodes, evaluator, acting, now), key)
+
+
+def _play_episodes(evaluator: Evaluator, acting: Acting, now: Round, key: Key) -> Evaluation:
+    env, players = cast(Simulator, evaluator.env), evaluator.players
+    tables, in_a_row = shape_of(now.pairing), evaluator.consecutive
+    num_envs = tables[0] * tables[1] * evaluator.episodes
+    seated = _take_seats(players, acting.replace(seating=seating_of(now.pairing)))
+    start_key, play_key = jax.random.split(key)
+    user = (env, num_envs)
+    games, _ = OPEN.find("evaluation", user) or (env.open(num_envs), None)
+    step = games.reset(seed_of(start_key))
+    OPEN.keep("evaluation", user, games, step, OPEN_EVALUATIONS)
+    memory = players.initial_memory(num_envs, env.num_agents, tables[0] * tables[1])
+    keeps = np.asarray(evaluator.own_seats(seated, num_envs))
+    score, returns = np.zeros((2, num_envs, in_a_row), np.float32)
+    events = np.zeros((num_envs, in_a_row, env.num_agents, len(env.events)), np.float32)
+    number, every = np.zeros(num_envs, int), np.arange(num_envs)  # of the episode
+    for act_key in jax.random.split(play_key, in_a_row * (env.horizon + 1)):
+        ended = step.terminated | step.truncated
+        number += ended
+        if (number == in_a_row).all():
+            break
+        view = with_task(step, np.asarray(now.task.id)).view
+        view = view.replace(forget=view.first & ~(keeps & (number > 0)[:, None]))
+        action, after, _ = act(players, seated, memory, view, act_key, greedy=evaluator.greedy)
+        if in_a_row > 1:  # the slot after an episode is not a step
+            after = _frozen(evaluator, seated, jnp.asarray(~ended), after, memory)
+        memory, step = after, games.step(np.asarray(action))
+        place = every, np.minimum(number, in_a_row - 1)
+        played = ~ended & (number < in_a_row)
+        reward = np.asarray(_of_own_seats(players, seated, step.reward)).mean(-1)
+        returns[place] += played * reward
+        score[place] = np.where(played, step.info["score"], score[place])
+        if env.events:
+            events[place] += played[:, None, None] * step.info["events"]
+
+    def shaped(x: np.ndarray) -> Any:
+        x = x.reshape(*tables, evaluator.episodes, *x.shape[1:])
+        return x if in_a_row > 1 else x[:, :, :, 0]
+
+    return Evaluation(shaped(score), shaped(returns), shaped(events))
+
+
+@partial(jax.jit, static_argnums=0)
+def _frozen(evaluator: Evaluator, seated: Seated, running: Any, after: Any, before: Any) -> Any:
+    return evaluator.frozen_after_end(seated, running, after, before)
+
+
+@partial(jax.jit, static_argnums=0)
+def _of_own_seats(players: Players, seated: Seated, x: Any) -> Any:
+    return of_own_seats(players, seated, x)
+
+
+def film_on_host(
+    evaluator: Evaluator, acting: Acting, now: Round, key: Key, table: int
+) -> tuple[list[np.ndarray], float]:
+    """Pictures of one table's episode, and its score."""
+    env, players = cast(Simulator, evaluator.env), evaluator.players
+    partners, seats = shape_of(now.pairing)
+    tables = partners * seats
+    seated = _take_seats(players, acting.replace(seating=seating_of(now.pairing)))
+    memory = players.initial_memory(tables, env.num_agents, tables)
+    start_key, play_key = jax.random.split(key)
+    games = env.open(tables, pictures=True)
+    try:
+        step = games.reset(seed_of(start_key))
+        frames = [games.frame(table)]
+        for act_key in jax.random.split(play_key, env.horizon):
+            view = with_task(step, np.asarray(now.task.id)).view
+            action, memory, _ = act(players, seated, memory, view, act_key, greedy=evaluator.greedy)
+            step = games.step(np.asarray(action))
+            frames.append(games.frame(table))
+            if step.terminated[table] or step.truncated[table]:
+                break
+    except SimulatorError as error:
+        raise UserError(str(error)) from error
+    finally:
+        games.close()
+    return frames, float(step.info["score"][table])
