@@ -68,7 +68,7 @@ class Counts(Policy):
         return jnp.zeros(batch, jnp.int32)
 
     def act(self, params, carry, view, key, greedy=False):
-        carry = jnp.where(view.first, 0, carry)
+        carry = jnp.where(view.resets, 0, carry)
         return carry + params, carry + 1, {}
 
 

@@ -322,8 +322,8 @@ def test_a_life_records_partners_clones_and_held_out_agents(life, pool):
 
 def test_the_learner_starts_from_the_pool(life, settings, pool):
     parts = assemble(from_dict(settings))
-    rounds = stack_sequences(parts.sequences, parts.table.pairings)
-    state = parts.trainer.init(parts.seeds, rounds, parts.table.cast, parts.table.params)
+    rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
+    state = parts.trainer.init(parts.seeds, rounds, parts.lineup.cast, parts.lineup.params)
     chosen = read_pool(pool).stream("hard").learner
     wanted = load_policies(pool / f"{chosen}.safetensors").params
     for a, b in zip(jax.tree.leaves(state.learner.params), jax.tree.leaves(wanted), strict=True):
@@ -345,8 +345,8 @@ def test_a_clone_learns_with_its_partner_alone(life, settings):
     """Its updates are those of a new learner with the same parameters, and nothing else."""
     parts = assemble(from_dict(settings))
     (few_shot,) = [each for each in parts.also if isinstance(each, FewShot)]
-    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
-    start = parts.trainer.init(parts.seeds, rounds, cast, parts.table.params)
+    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
+    start = parts.trainer.init(parts.seeds, rounds, cast, parts.lineup.params)
     params = jax.device_get(start.learner.params)
     keys = jax.random.split(KEY, 2)
     clone = few_shot.adapted(params, keys, rounds, 1, cast)
@@ -368,8 +368,8 @@ def test_clones_are_evaluated_on_their_own_task(life, settings):
     """Without updates a clone is the learner itself, so its games are the learner's."""
     parts = assemble(from_dict(settings))
     (few_shot,) = [each for each in parts.also if isinstance(each, FewShot)]
-    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
-    state = parts.trainer.init(parts.seeds, rounds, cast, parts.table.params)
+    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
+    state = parts.trainer.init(parts.seeds, rounds, cast, parts.lineup.params)
     record = Record(tuple(parts.sequences[0].names), 1, tuple(parts.seeds))
     keys = jax.random.split(KEY, 2)
     replace(few_shot, updates=0)(parts.trainer, Position(0, 0, state, record), rounds, keys, cast)
@@ -380,8 +380,7 @@ def test_clones_are_evaluated_on_their_own_task(life, settings):
         wanted = evaluate(
             few_shot.trainer,
             few_shot.evaluator,
-            state.learner.replace(aux=None),
-            (),
+            state,
             alone,
             by_task[:, task, 1],
             cast,
@@ -395,8 +394,8 @@ def test_held_out_agents_play_as_any_partner_would(life, settings):
     """The recorded games are those of an evaluation with these agents as the task's partners."""
     parts = assemble(from_dict(settings))
     (kept,) = [each for each in parts.also if isinstance(each, HeldOut)]
-    rounds = stack_sequences(parts.sequences, parts.table.pairings)
-    state = parts.trainer.init(parts.seeds, rounds, parts.table.cast, parts.table.params)
+    rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
+    state = parts.trainer.init(parts.seeds, rounds, parts.lineup.cast, parts.lineup.params)
     keys = jnp.stack([evaluation_key(seed, 0) for seed in parts.seeds])
     number = 1_000_000_006 + parts.also.index(kept)
     keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
@@ -405,8 +404,7 @@ def test_held_out_agents_play_as_any_partner_would(life, settings):
     again = evaluate(
         parts.trainer,
         kept.evaluator,
-        state.learner,
-        state.memory,
+        state,
         rounds.replace(task=task, pairing=pairing),
         keys,
         parts.benchmark.held_out.params,
@@ -457,8 +455,8 @@ def test_measures_are_the_papers_equations(life):
 def test_multi_task_learning_meets_all_partners_in_every_phase(settings):
     tree = {k: v for k, v in settings.items() if k != "method_settings"}
     parts = assemble(from_dict(tree | {"method": "mtl", "few_shot_updates": 0, "seeds": 1}))
-    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
-    state = parts.trainer.init(parts.seeds, rounds, cast, parts.table.params)
+    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
+    state = parts.trainer.init(parts.seeds, rounds, cast, parts.lineup.params)
     state = parts.trainer.begin_task(state, rounds, 0)
     met = set()
     for _ in range(24):

@@ -112,7 +112,7 @@ def test_a_learner_learns_with_partners(memory, method):
         }
     )
     parts = assemble(experiment)
-    cast, rounds = parts.table.cast, stack_sequences(parts.sequences[:1], parts.table.pairings[:1])
+    cast, rounds = parts.lineup.cast, stack_sequences(parts.sequences[:1], parts.lineup.pairings[:1])
     state = parts.trainer.init([0], rounds, cast)
     for index in range(2):
         state = parts.trainer.begin_task(state, rounds, index)

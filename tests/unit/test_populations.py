@@ -347,15 +347,13 @@ def test_hard_partners_are_met_more_often_with_ranked_sampling():
         "num_steps": 8,
         "ppo": {"minibatches": 2},
     }
-    learner = assemble(from_dict(settings)).learner
-    table = assemble(from_dict(settings)).table
-    pairing = jax.tree.map(lambda x: x[0], table.pairings[0])
-    state = learner.init(KEY).replace(aux=jnp.array([5.0, 60.0]))
-    seating = learner.seat(state, pairing, 12, 2, KEY)
+    parts = assemble(from_dict(settings))
+    pairing = jax.tree.map(lambda x: x[0], parts.lineup.pairings[0])
+    seating = parts.trainer.matchmaker.seat(jnp.array([5.0, 60.0]), pairing, 12, 2, KEY)
     counts = np.bincount(np.asarray(seating.member[~seating.own]), minlength=2)
     assert counts.tolist() == [8, 4]  # ranks 2 and 1
     alone = {name: value for name, value in settings.items() if name != "partners"}
-    with pytest.raises(UserError, match="it needs partners and a PPO learner"):
+    with pytest.raises(UserError, match="it needs partners, add --partners"):
         assemble(from_dict(alone))
 
 
@@ -403,14 +401,14 @@ def test_defaults_of_a_population_grow_with_it():
 class Uneven(SelfPlay):
     """Lets the first policy sit everywhere."""
 
-    def seat(self, state, tables, seats, key):
-        seating = super().seat(state, tables, seats, key)
+    def seat(self, state, pairing, tables, seats, key):
+        seating = super().seat(state, pairing, tables, seats, key)
         return seating.replace(member=jnp.zeros_like(seating.member))
 
 
 def test_a_generator_that_seats_unevenly_is_refused():
     experiment = from_dict(SMALL | {"generator": "sp", "num_envs": 8})
-    with pytest.raises(UserError, match="each must have the same number"):
+    with pytest.raises(UserError, match="each must have the same"):
         assemble(replace(experiment, generator=Uneven(members=8)))
 
 

@@ -19,6 +19,7 @@ from brigade.learners.losses import (
     total_reward,
     weighted_mean,
 )
+from brigade.learners.return_scale import ReturnScale
 from brigade.nets import Categorical
 from brigade.train import DeviceSource, Players
 
@@ -320,3 +321,38 @@ def test_the_time_limit_can_count_as_the_end(rollout):
     a = bootstrap.prepare(state, traj, key)[1].advantage[-1]
     b = terminal.prepare(state, traj, key)[1].advantage[-1]
     assert float(a - b) == pytest.approx(0.99 * 100.0, rel=1e-5)
+
+
+def test_returns_are_scaled_by_their_running_mean_and_deviation():
+    # 1 and 3: mean 2, variance 1. Then 5 and 7 (99 does not count): mean 4, squares 21, variance 5.
+    scale = ReturnScale.initial()
+    np.testing.assert_array_equal(scale.values(column(1, 3)), column(1, 3))
+    scale = scale.updated(column(1, 3), jnp.ones((2, 1, 1)))
+    np.testing.assert_allclose(scale.values(column(1, 3)), column(-1, 1), rtol=1e-3)
+    scale = scale.updated(column(5, 7, 99), column(1, 1, 0))
+    np.testing.assert_allclose(scale.values(column(4 + 5**0.5)), column(1), rtol=1e-3)
+    np.testing.assert_allclose(scale.returns(scale.values(column(1, 99))), column(1, 99), rtol=1e-4)
+
+
+def test_normalised_values_are_returns_in_advantages_and_normalised_again_in_targets(rollout):
+    env, _, traj = rollout
+    learner = make_learner(env, normalise_value=True, gae_lambda=1.0, gamma=1.0)
+    state = learner.init(jax.random.key(0))
+    assert state.aux == ReturnScale.initial()
+    known = ReturnScale.initial().updated(column(10, 14), jnp.ones((2, 1, 1)))  # 12, and 2
+    traj = traj.replace(
+        **recorded(traj, 0.5),  # outputs 0 are returns of 12, and 0.5 of 13
+        reward=jnp.ones_like(traj.reward),
+        terminated=jnp.zeros_like(traj.terminated),
+        truncated=jnp.zeros_like(traj.truncated),
+        info={name: jnp.zeros_like(x) for name, x in traj.info.items()},
+    )
+    after, samples, _ = learner.prepare(state.replace(aux=known), traj, jax.random.key(1))
+    to_come = np.arange(NUM_STEPS, 0, -1.0) + 13  # every reward is 1, then 13 is expected
+    shape = traj.action.shape
+    np.testing.assert_allclose(samples.advantage.reshape(shape)[:, 0, 0], to_come - 12, rtol=1e-3)
+    np.testing.assert_allclose(samples.value, 0.0)
+    target = after.aux.values(jnp.asarray(to_come))
+    np.testing.assert_allclose(samples.target.reshape(shape)[:, 0, 0], target, rtol=1e-3)
+    mean = (12 + to_come.mean()) / 2  # of what was known and of this rollout
+    np.testing.assert_allclose(after.aux.returns(0.0), mean, rtol=1e-3)

@@ -169,7 +169,7 @@ def test_no_game_is_broken_off_where_the_seating_never_changes():
         "network": {"hidden": [4]},
     }
     parts = assemble(from_dict(settings))
-    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
+    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
     trainer, task = parts.trainer, parts.sequences[0][0]
     now = pick(pick(rounds, 0), 0)
     learner = trainer.learner.init(KEY)
@@ -195,18 +195,18 @@ def test_every_seed_meets_the_partners_that_are_named_for_it():
     settings = {"partners": ["random", "static", "human"], "seeds": 2}
     chosen = {"partners_of_seed": ["random,human", "human,static"]}
     parts = assemble(from_dict(SMALL | settings | chosen))
-    weights = [pairing.weights[0].tolist() for pairing in parts.table.pairings]
+    weights = [pairing.weights[0].tolist() for pairing in parts.lineup.pairings]
     cast = list(cast_of(settings["partners"], parts.trainer.source.env).names)
     met = [{cast[n] for n, weight in enumerate(row) if weight} for row in weights]
     assert met == [{"random", "human"}, {"human", "static"}]
-    assert parts.table.partner_names == ("partner 1 of the seed", "partner 2 of the seed")
+    assert parts.lineup.partner_names == ("partner 1 of the seed", "partner 2 of the seed")
     # One seed is timed for `plan`, and the baselines of a seed meet that seed's partners.
     experiment = from_dict(SMALL | settings | chosen)
-    assert assemble(shrunk(experiment)).table.pairings[0].weights[0].tolist() == weights[0]
+    assert assemble(shrunk(experiment)).lineup.pairings[0].weights[0].tolist() == weights[0]
     config = with_seeds(experiment.config, experiment.config.seed + 1, 3)
     assert (config.seeds, config.partners_of_seed) == (3, ("human,static",) * 3)
     everybody = assemble(from_dict(SMALL | settings))
-    assert set(everybody.table.partner_names) == set(cast)
+    assert set(everybody.lineup.partner_names) == set(cast)
 
 
 def test_every_seat_is_sampled_even_with_one_table():
@@ -338,7 +338,7 @@ SMALL: dict[str, Any] = {
 def one_update(settings):
     """The parts, the state after an update and its metrics."""
     parts = assemble(from_dict(SMALL | settings))
-    rounds, cast = stack_sequences(parts.sequences, parts.table.pairings), parts.table.cast
+    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
     state = parts.trainer.begin_task(parts.trainer.init([0], rounds, cast), rounds, 0)
     state, metrics = parts.trainer.step(state, rounds, 0, cast)
     return parts, state, metrics
@@ -361,7 +361,7 @@ def test_a_learner_learns_on_any_seat(settings, seats):
     found = sorted({tuple(np.flatnonzero(row)) for row in seated})
     assert found == [tuple(row) for row in seats]
     names = tuple("+".join(map(str, row)) for row in seats)
-    assert parts.table.seat_names == names
+    assert parts.lineup.seat_names == names
 
 
 @pytest.mark.parametrize("actions", ["discrete", "continuous"])
@@ -437,10 +437,8 @@ def test_another_partner_of_the_same_shape_compiles_nothing(tmp_path):
         path.write_bytes(policies.as_bytes())
         assert load_policies(path).policy == made
         found, state, _ = one_update({"partners": [str(path)]})
-        rounds = stack_sequences(found.sequences, found.table.pairings)
-        evaluate(
-            found.trainer, found.evaluator, state.learner, (), rounds, KEY[None], found.table.cast
-        )
+        rounds = stack_sequences(found.sequences, found.lineup.pairings)
+        evaluate(found.trainer, found.evaluator, state, rounds, KEY[None], found.lineup.cast)
         counts.append((programs.step._cache_size(), evaluate_compiled._cache_size()))
     assert counts[0] == counts[1]
 

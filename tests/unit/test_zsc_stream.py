@@ -103,8 +103,8 @@ def test_a_stream_is_put_together_with_every_shape_checked(settings):
         "ppo": {"minibatches": 2},
     }
     parts = assemble(from_dict(tree))
-    assert parts.table.partner_names == ("partner 1 of the task",)
-    assert parts.table.seat_names == ("0", "1")
+    assert parts.lineup.partner_names == ("partner 1 of the task",)
+    assert parts.lineup.seat_names == ("0", "1")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from brigade.learners.losses import (
     total_reward,
     weighted_mean,
 )
+from brigade.learners.return_scale import ReturnScale
 from brigade.nets import ActorCritic, ActorCriticPolicy, ChangingInputs, Joint
 from brigade.nets.dormant import dormant_share, recorded_activations
 from brigade.nets.encoders import FAST_MULTIPLE
@@ -80,6 +81,9 @@ class PPOConfig:
     they are evenly spaced."""
     value_coef: float = 0.5
     """Weight of the value loss."""
+    normalise_value: bool = False
+    """The critic predicts returns in units of their running standard deviation, as MAPPO does; the
+    clipping range of the value is then in these units, too."""
     normalise_advantage: bool = True
     """Normalise the advantages of a minibatch to mean 0 and standard deviation 1."""
     time_limit: Literal["bootstrap", "terminal"] = "bootstrap"
@@ -303,7 +307,8 @@ class PPO(Learner):
     def init(self, key: Key) -> LearnerState:
         """Initial parameters and optimiser state."""
         params = self.policy.init(key)
-        return LearnerState(params, self._optimizer().init(params), jnp.int32(0))
+        scale = ReturnScale.initial() if self.config.normalise_value else None
+        return LearnerState(params, self._optimizer().init(params), jnp.int32(0), scale)
 
     def begin_task(self, state: LearnerState) -> LearnerState:
         """Restart the schedules, and reset the optimiser if `reset_optimizer` is set."""
@@ -317,10 +322,9 @@ class PPO(Learner):
         """Compute advantages, and shuffle the samples into minibatches for every epoch."""
         inputs = self._inputs_of(traj.view)
         value, log_prob = self._values_and_log_probs(state.params, traj, inputs)
-        samples = self._samples(state, traj, log_prob, value)
+        state, samples = self._samples(state, traj, log_prob, value)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), samples).replace(inputs=inputs)
-        index = self._minibatches(key, traj.view.active.size)
-        return state.replace(updates=state.updates + 1), flat, index
+        return state, flat, self._minibatches(key, traj.view.active.size)
 
     def per_seat(self, traj: Trajectory) -> Trajectory:
         """The rollout with shared shaped rewards summed, so that seats can be separated."""
@@ -336,29 +340,34 @@ class PPO(Learner):
 
     def _samples(
         self, state: LearnerState, traj: Trajectory, log_prob: Array, value: Array
-    ) -> Samples:
-        """The samples without the inputs: leaves [T, B, seats, ...]."""
-        cfg = self.config
+    ) -> tuple[LearnerState, Samples]:
+        """The next state, and the samples without the inputs: leaves [T, B, seats, ...]."""
+        cfg, scale = self.config, state.aux
+        expected = value if scale is None else scale.returns(value)
         shaping = self._shaping_weight(state.updates, traj.steps)
         bootstraps = cfg.time_limit == "bootstrap"
         advantage = generalised_advantage(
             total_reward(traj, shaping, cfg.share_shaping),
-            value,
+            expected,
             traj.terminated if bootstraps else traj.terminated | traj.truncated,
             traj.terminated | traj.truncated,
             cfg.gamma,
             cfg.gae_lambda,
         )
         played = jnp.broadcast_to(traj.valid[..., None], traj.view.active.shape)
-        return Samples(
+        target, value_weight = advantage + expected[:-1], played.astype(jnp.float32)
+        if scale is not None:
+            scale = scale.updated(target, value_weight)
+            target = scale.values(target)
+        return state.replace(updates=state.updates + 1, aux=scale), Samples(
             inputs=None,
             action=traj.action,
             log_prob=log_prob,
             value=value[:-1],
             advantage=advantage,
-            target=advantage + value[:-1],
+            target=target,
             weight=(traj.view.active & played).astype(jnp.float32),
-            value_weight=played.astype(jnp.float32),
+            value_weight=value_weight,
         )
 
     def _inputs_of(self, view: View) -> NetworkInputs:

@@ -38,7 +38,7 @@ class RecurrentPPO(PPO):
         length = sequence_length(self.config.sequence_length, shape[0])
         flat = self._inputs_of(traj.view)
         value, log_prob = self._values_and_log_probs(state.params, traj, flat)
-        samples = self._samples(state, traj, log_prob, value)
+        state, samples = self._samples(state, traj, log_prob, value)
 
         def cut(x: Array) -> Array:
             return by_sequence(x.reshape(*shape, *x.shape[1:]), length)
@@ -58,8 +58,7 @@ class RecurrentPPO(PPO):
             carry=jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), traj.carry_at(length)),
         )
         sequences = jax.tree.map(lambda x: by_sequence(x, length), samples).replace(inputs=inputs)
-        index = self._minibatches(key, len(inputs.task_id))
-        return state.replace(updates=state.updates + 1), sequences, index
+        return state, sequences, self._minibatches(key, len(inputs.task_id))
 
     def _take_inputs(self, inputs: NetworkInputs, index: Array) -> NetworkInputs:
         rows = take_rows(inputs.replace(task=None, everyone=None), index)
