@@ -112,7 +112,10 @@ def test_a_learner_learns_with_partners(memory, method):
         }
     )
     parts = assemble(experiment)
-    cast, rounds = parts.lineup.cast, stack_sequences(parts.sequences[:1], parts.lineup.pairings[:1])
+    cast, rounds = (
+        parts.lineup.cast,
+        stack_sequences(parts.sequences[:1], parts.lineup.pairings[:1]),
+    )
     state = parts.trainer.init([0], rounds, cast)
     for index in range(2):
         state = parts.trainer.begin_task(state, rounds, index)
@@ -126,7 +129,7 @@ def test_a_learner_learns_with_partners(memory, method):
         importance = jax.tree.leaves(state.memory.importance)
         assert max(float(jnp.abs(leaf).max()) for leaf in importance) > 0
     one, now = pick(state, 0), pick(pick(rounds, 0), 1)
-    acting = acting_with(parts.trainer, one.learner, cast, now.pairing, KEY)
+    acting = acting_with(parts.trainer, one.learner.params, one.matches, cast, now.pairing, KEY)
     _, traj = jax.jit(parts.trainer.source.next)(one.source, acting, now.task, KEY)
     assert traj.action.shape == (40, 2, 1)
     assert np.asarray(traj.seat).tolist() == [[0], [0]]

@@ -176,7 +176,7 @@ def test_no_game_is_broken_off_where_the_seating_never_changes():
 
     @jax.jit
     def play(source, key):
-        acting = acting_with(trainer, learner, cast, now.pairing, key)
+        acting = acting_with(trainer, learner.params, (), cast, now.pairing, key)
         return trainer.source.next(source, acting, task, key)
 
     source, first, ended = trainer.source.start(KEY, task), [], []
