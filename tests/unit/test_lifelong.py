@@ -46,7 +46,7 @@ from brigade.report.read import read_run
 from brigade.report.summary import find
 from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict
-from brigade.runs.export import policies_of
+from brigade.runs.export import policies_of, started_as
 from brigade.runs.run import load, resume, run
 from brigade.train import Position, Record
 from brigade.train.more_evaluations import FewShot, HeldOut
@@ -269,6 +269,22 @@ def test_held_out_agents_are_those_of_the_learner_that_is_given(pool, tmp_path):
     assert held_out_with(mine)[0] == []
 
 
+def test_a_second_life_still_names_the_agent_of_the_pool(pool, tmp_path):
+    """What `brigade export` writes of a run, and of a run that started from that file."""
+    made = read_pool(pool)
+    agent = next(each for each in made.agents if each.method == "iql_aux")
+    own = load_policies(made.path(agent.name))
+    assert started_as(str(made.path(agent.name))) == {"started_as": agent.name}
+    for life in ("first", "second"):
+        file = tmp_path / f"{life}.safetensors"
+        start = made.path(agent.name) if life == "first" else tmp_path / "first.safetensors"
+        origin = {**own.origin, "learner": "iql", **started_as(str(start))}
+        file.write_bytes(replace(own, origin=origin, members=[{"name": life}]).as_bytes())
+        found = LifelongSettings(stream="hard", pool=str(pool), learner=str(file)).with_files()
+        assert found.intra
+        assert all(Path(each).name.startswith("iql_aux-") for each in found.intra)
+
+
 def test_the_benchmark_sets_the_paper_s_regularisation():
     """No decay of importance, heads included; MEAL's defaults are others."""
     for name, decay in (("online_ewc", 1.0), ("mas", 1.0), ("ewc", None)):
@@ -349,7 +365,7 @@ def test_a_clone_learns_with_its_partner_alone(life, settings):
     start = parts.trainer.init(parts.seeds, rounds, cast, parts.lineup.params)
     params = jax.device_get(start.learner.params)
     keys = jax.random.split(KEY, 2)
-    clone = few_shot.adapted(params, keys, rounds, 1, cast)
+    clone = few_shot.adapted(parts.trainer, start, keys, rounds, 1, cast)
     own = [jax.tree.map(lambda x, n=n: x[n], params) for n in (0, 1)]
     twin = few_shot.trainer.init_with(own, list(keys), rounds, cast)
     twin = few_shot.trainer.begin_task(twin, rounds, 1)
@@ -715,10 +731,26 @@ PAGE = (RESULTS / "lifelong_hanabi.md").read_text(encoding="utf-8")
 
 
 def test_the_recorded_pool_is_the_ready_made_one():
-    cells = hanabi_tables.pool_cells(read_pool(READY_MADE))
-    for own, others in zip(cells[::2], cells[1::2], strict=True):
+    """And the last two columns are those of the pool before it."""
+    made = read_pool(READY_MADE)
+    cells = hanabi_tables.pool_cells(made)
+    earlier = read_pool(RESULTS / "lifelong-hanabi-pool-without-beliefs")
+    assert earlier.agents == made.agents
+    without = hanabi_tables.pool_cells(replace(made, returns=earlier.returns))
+    before = [f"{cell.ours.mean:.2f}" for cell in without]
+    for place in range(0, len(cells), 2):
+        own, others = cells[place : place + 2]
         row = (own.row, str(own.ours), str(own.published), str(others.ours), str(others.published))
-        assert f"| {' | '.join(row)} | " in PAGE
+        assert f"| {' | '.join((*row, *before[place : place + 2]))} |" in PAGE
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_the_rows_of_recorded_figures_are_named_as_their_runs(number):
+    target = find_target(f"lifelong_hanabi/figure-{number}", None)
+    records = json.loads((RESULTS / f"lifelong-hanabi-figure-{number}" / "table.json").read_text())
+    assert list(dict.fromkeys(each["run"] for each in records)) == [row.name for row in target.rows]
+    for row in target.rows:
+        assert f"\n| {row.name} |" in PAGE
 
 
 def test_the_recorded_table_comes_out_of_its_evaluations_again():

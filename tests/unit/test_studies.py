@@ -399,9 +399,13 @@ def test_tables_are_written_beside_the_report(study, monkeypatch):
 def test_the_recorded_study_comes_out_of_its_games_again():
     results = Path(__file__).parents[2] / "docs" / "results"
     page = (results / "zsc_eval.md").read_text(encoding="utf-8")
-    played = read_npz(results / "zsc-eval-coordination-ring" / "played.npz")
-    found = results_of(played, "coordination_ring")
-    assert len(found) == 11
+    folder = results / "zsc-eval-coordination-ring"
+    found, earlier = (
+        results_of(read_npz(folder / f"{name}.npz"), "coordination_ring")
+        for name in ("played", "before")
+    )
+    assert len(found) == len(earlier) == 11
+    before = {each.title: each.table.value for each in earlier}
     for each in found:
         low, high = each.table.interval
         cells = (
@@ -411,6 +415,7 @@ def test_the_recorded_study_comes_out_of_its_games_again():
             f"{each.expert:.2f}",
             f"{each.moderate:.2f}",
             "-" if each.published is None else f"{each.published:.2f}",
+            f"{before[each.title]:.2f}",
         )
         assert f"| {' | '.join(cells)} |" in page
 

@@ -120,8 +120,12 @@ def files_met(settings: Mapping[str, Any]) -> list[str]:
 
 
 def started_as(word: str) -> dict[str, str]:
-    """The name of the policy whose parameters a run started from."""
-    return {"started_as": trained_with([word])[-1]["name"]} if word else {}
+    """The name of the policy from which a run, or the first of several, began."""
+    if not word:
+        return {}
+    file, suffix, _ = word.partition(SUFFIX)
+    first = load_policies(file + suffix).origin.get("started_as")
+    return {"started_as": first or trained_with([word])[-1]["name"]}
 
 
 def everyone_met(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
