@@ -147,7 +147,10 @@ def test_code_of_a_config_file_needs_trust_and_code_of_a_flag_does_not(place, ca
         f"plan meal/level-1 --method {place.evil}:X --no-measure",
     ):
         assert main(words.split()) == 2  # X is not a method
-        assert "is not a method; it must be a frozen dataclass" in capsys.readouterr().err
+        assert (
+            "is not a method; it must be a subclass of brigade.core.ContinualMethod"
+            in capsys.readouterr().err
+        )
         (place.folder / "executed").unlink()
 
 

@@ -424,10 +424,11 @@ def test_importing_the_metrics_does_not_import_jax() -> None:
 
 def test_the_metrics_need_nothing_else_of_brigade() -> None:
     # An empty stand-in for the package keeps what brigade/__init__.py imports out of the picture.
+    package = Path(cora.__file__).parents[1]
     stand_in = (
         "import sys, types\n"
         "sys.modules['brigade'] = types.ModuleType('brigade')\n"
-        "sys.modules['brigade'].__path__ = ['brigade']\n"
+        f"sys.modules['brigade'].__path__ = [{str(package)!r}]\n"
     )
     run_in_a_fresh_interpreter(
         stand_in

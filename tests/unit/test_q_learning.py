@@ -21,6 +21,7 @@ from brigade.learners.r2d2 import IQL, VDN, n_step_returns
 from brigade.nets.q_network import GreedyValue
 from brigade.nets.q_policy import EXPLORATION_VALUES, NO_MOVE, Seen, observed_move
 from brigade.partners.files import load_policies
+from brigade.runs.checkpoints import read_state
 from brigade.runs.config import from_dict
 from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
@@ -632,11 +633,13 @@ def test_a_stopped_run_ends_the_same_with_its_buffer(whole, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(RUN, tmp_path / "stopped", watch=interrupt)
     resume(tmp_path / "stopped")
-    one, other = load(whole.path), load(tmp_path / "stopped")
+    parts = load(whole.path).parts
+    one, other = (
+        read_state(max((path / "checkpoints").iterdir()), parts).learner
+        for path in (whole.path, tmp_path / "stopped")
+    )
     pairs = zip(
-        jax.tree.leaves((one.params, one.aux)),
-        jax.tree.leaves((other.params, other.aux)),
-        strict=True,
+        *map(jax.tree.leaves, ((one.params, one.aux), (other.params, other.aux))), strict=True
     )
     assert all(np.array_equal(a, b) for a, b in pairs)
     assert (one.aux.buffer.written > 0).all()
