@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
+from brigade.envs.gif import save_gif
 from brigade.envs.overcooked import rules
 from brigade.envs.overcooked.layouts import LAYOUTS
-from brigade.envs.overcooked.render import render, render_grid, render_states, save_gif
+from brigade.envs.overcooked.render import render, render_grid, render_states
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.sprites import SEAT_COLOURS
 from brigade.envs.overcooked.tasks import task_from_grid

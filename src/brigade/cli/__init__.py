@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from brigade import __version__
 from brigade.cli import policies, sweeps, tools, training
-from brigade.cli.errors import device_error, less_memory, print_error
+from brigade.cli.errors import agent_error, device_error, less_memory, print_error
 from brigade.errors import UserError
 from brigade.registry import nearest
 
@@ -96,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return print_error(f"this machine is out of memory ({error}); {less_memory(words[0])}", 1)
     except (RuntimeError, AssertionError) as error:
+        if (wrong := agent_error(error)) and not debug:
+            return print_error(wrong, 2)
         message = device_error(error, words[0])
         if debug or message is None:
             raise

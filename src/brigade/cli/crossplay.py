@@ -63,13 +63,8 @@ def crossplay(
     named = [f"{word}{RUN}" if Path(word).is_dir() else word for word in words]
     first = first_trained(named, reader)
     chosen = find_benchmark(first, benchmark, flags)
-    same = first is not None and chosen.id == first.origin.get("benchmark")
-    task = task or (int(first.origin.get("task_number", 1)) if first and same else 1)
-    if seed is None:
-        seed = int(first.members[0].get("seed", 0)) if first and same else 0
     try:
-        within("seed", seed, 0, MAX_SEED)
-        require_memory(tasks_bytes(chosen.env, task), "so many tasks", "--task")
+        task, seed = place_of(first, chosen, task, seed)
         sequence = chosen.sequence(seed, task, 1)
         cast = cast_of(named, chosen.env, greedy, reader)
         require_memory(SCORE_BYTES * cast.size**2 * episodes, "the scores", "--episodes")
@@ -79,6 +74,19 @@ def crossplay(
     name = sequence.names[task - 1]
     game = chosen.id if name == chosen.id else f"{chosen.id}, {name}"
     return Matrix(cast.names, played.score, played.returns, game)
+
+
+def place_of(
+    first: Policies | None, benchmark: Benchmark, task: int | None, seed: int | None
+) -> tuple[int, int]:
+    """The task (from 1) and the seed to play; by default those of the first trained policy."""
+    same = first is not None and benchmark.id == first.origin.get("benchmark")
+    task = task or (int(first.origin.get("task_number", 1)) if first and same else 1)
+    if seed is None:
+        seed = int(first.members[0].get("seed", 0)) if first and same else 0
+    within("seed", seed, 0, MAX_SEED)
+    require_memory(tasks_bytes(benchmark.env, task), "so many tasks", "--task")
+    return task, seed
 
 
 def first_trained(words: Sequence[str], reader: Reader) -> Policies | None:

@@ -15,6 +15,9 @@ MAX_LINE = 2000  # characters
 # Programs that run asynchronously report it as an INTERNAL error that only says it in words.
 OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|out[ _]of[ _]memory", re.IGNORECASE)
 
+# Errors of agents reach us in the text of JAX's own error.
+AGENT_ERROR = re.compile(r"^(?:brigade\.errors\.)?UserError: (.*)$", re.MULTILINE)
+
 
 def print_error(message: str, status: int) -> int:
     """Print one line on standard error and return the exit status."""
@@ -28,6 +31,12 @@ def print_warning(line: str) -> None:
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
     cut = plain if len(plain) <= MAX_LINE else f"{plain[:MAX_LINE]}..."
     print(f"brigade: {cut}", file=sys.stderr)
+
+
+def agent_error(error: Exception) -> str | None:
+    """What an agent in Python did wrong while compiled programs ran; None for any other error."""
+    found = AGENT_ERROR.search(str(error))
+    return found.group(1) if found else None
 
 
 def device_error(error: Exception, verb: str) -> str | None:

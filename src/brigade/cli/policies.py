@@ -145,7 +145,8 @@ def crossplay_parser() -> argparse.ArgumentParser:
         "policies",
         nargs="+",
         metavar="POLICY",
-        help="a policy file, FILE:MEMBER, a run folder, or a name from 'brigade list partners'",
+        help="a policy file, FILE:MEMBER, a run folder, a name from 'brigade list partners', or "
+        "path/to/file.py:Name",
     )
     parser.add_argument(
         "--benchmark", help="where to play (default: where the first policy was trained)"
@@ -208,7 +209,8 @@ def evaluate(words: list[str]) -> int:
         "--policy",
         required=True,
         metavar="FILE",
-        help="a policy file (brigade export), FILE:MEMBER or a name; its members count as seeds",
+        help="a policy file (brigade export), FILE:MEMBER, a name, or path/to/file.py:Name; "
+        "members of a file count as seeds",
     )
     parser.add_argument(
         "--study",
@@ -240,38 +242,62 @@ def evaluate(words: list[str]) -> int:
 
 def watch(words: list[str]) -> int:
     """`brigade watch RUN`."""
+    options, settings = watch_parser().parse_known_args(words)
+    prepare_jax()
+    from brigade.cli.watch import save_episode, save_game
+
+    if not Path(options.run).is_dir() and (options.benchmark or is_policy(options.run)):
+        path, score = save_game(options, settings)
+    else:
+        if settings:
+            raise UserError(f"unrecognised option {settings[0]}; see brigade watch --help")
+        if options.benchmark:
+            raise UserError("--benchmark is for policies; a run is filmed where it was trained")
+        path, score = save_episode(
+            Path(options.run),
+            options.task or 1,
+            options.seed,
+            options.out,
+            options.greedy,
+            options.trust,
+            options.partner,
+            options.seat,
+        )
+    print(f"{path}  (score {score:.2f})")
+    return 0
+
+
+def is_policy(word: str) -> bool:
+    """Whether a word names a policy file or a policy in a file of code, not a run folder."""
+    return ".safetensors" in word or ".py:" in word
+
+
+def watch_parser() -> argparse.ArgumentParser:
+    """The flags of `brigade watch`; those it does not know are the environment's."""
     parser = verb_parser(
-        "watch", "Play one episode with the policy of a run's last checkpoint and save it as a GIF."
+        "watch",
+        "Play one episode with the policy of a run's last checkpoint, or with any policy, and save "
+        "it as a GIF. For a policy, settings of the environment work as in brigade run.",
     )
-    add_run(parser)
-    parser.add_argument("--task", type=count, default=1, help="which task, from 1 (default: 1)")
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help="run folder; or a policy: a file, FILE:MEMBER, a name or path/to/file.py:Name",
+    )
+    parser.add_argument("--task", type=count, help="which task, from 1 (default: 1)")
     parser.add_argument(
         "--seed", type=int, default=None, help="which seed of the run (default: its first)"
     )
     parser.add_argument(
         "--partner",
         help="which partner, or which table of a population, by its name in the report "
-        "(default: the first)",
+        "(default: the first); for a policy, another policy for the other seats (default: itself)",
     )
     parser.add_argument(
         "--seat", help="the learner's seat, by its name in the report (default: the first)"
     )
+    parser.add_argument("--benchmark", help="where a policy plays (default: where it was trained)")
     parser.add_argument("--out", type=Path, help="the .gif file (default: in RUN/report)")
     parser.add_argument("--greedy", action="store_true", help="greedy actions instead of sampling")
     add_trust(parser)
-    options = parser.parse_args(words)
-    prepare_jax()
-    from brigade.cli.watch import save_episode
-
-    path, score = save_episode(
-        options.run,
-        options.task,
-        options.seed,
-        options.out,
-        options.greedy,
-        options.trust,
-        options.partner,
-        options.seat,
-    )
-    print(f"{path}  (score {score:.2f})")
-    return 0
+    return parser

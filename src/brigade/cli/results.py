@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brigade.cli.watch import save_episode
-from brigade.core import Environment
+from brigade.cli.watch import play
 from brigade.report.read import read_run
 from brigade.report.summary import summary
 from brigade.report.tables import (
@@ -15,7 +14,7 @@ from brigade.report.tables import (
     task_headings,
     task_rows,
 )
-from brigade.runs.run import RunResult
+from brigade.runs.run import RunResult, load
 from brigade.runs.sinks import FinalResults
 
 
@@ -37,7 +36,11 @@ def final_results(result: RunResult) -> FinalResults:
 
 def film(result: RunResult, task: int) -> Path | None:
     """An episode of a task (from 1) with the final policy; None if it cannot be drawn."""
-    if type(result.experiment.benchmark().env).frames is Environment.frames:
-        return None
     # --trust: the same code has just been run
-    return save_episode(result.path, task, None, None, greedy=False, trust=True)[0]
+    run = load(result.path, trust=True)
+    played = play(run, 0, task - 1, run.parts.learner.evaluates_greedily)
+    if played.frames is None:
+        return None
+    path = result.path / "report" / f"seed{run.parts.seeds[0]}-task{task}.gif"
+    played.save(path)
+    return path

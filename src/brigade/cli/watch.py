@@ -1,20 +1,23 @@
-"""`brigade watch`: one episode of a run's policies as a GIF."""
+"""`brigade watch`: one episode of a run's policies, or of any policy, as a GIF."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import Any
 
 import jax
+import jax.numpy as jnp
 
-from brigade.core import Acting, Environment, Round
-from brigade.envs.overcooked.render import save_gif
+from brigade.cli.crossplay import Reader, find_benchmark, first_trained, place_of
+from brigade.core import Acting, Cast, Environment, Round, Seating
 from brigade.errors import UserError
+from brigade.partners.cast import cast_of
 from brigade.registry import unknown_name
 from brigade.runs.loaded import LoadedRun
 from brigade.runs.run import load
+from brigade.train import Players
 from brigade.train.evaluate import seating_of, shape_of
-from brigade.train.play import film
+from brigade.train.films import Film, film_episode
 from brigade.train.programs import pick
 from brigade.train.trainer import stack_sequences
 
@@ -30,8 +33,7 @@ def save_episode(
     seat: str | None = None,
 ) -> tuple[Path, float]:
     """Play one episode of task `task` (from 1); return the path of the GIF and the score."""
-    if out is not None and out.suffix.lower() != ".gif":
-        raise UserError(f"--out is {out}; it must end in .gif")
+    check_name(out)
     run = load(path, trust=trust)
     seeds = list(run.parts.seeds)
     if seed is not None and seed not in seeds:
@@ -39,18 +41,19 @@ def save_episode(
     if task > len(run.parts.sequences[0]):
         raise UserError(f"the run has {len(run.parts.sequences[0])} tasks; there is no task {task}")
     index = seeds.index(seed) if seed is not None else 0
-    if type(run.parts.benchmark.env).frames is Environment.frames:
-        raise UserError(
-            f"{run.experiment.config.benchmark} cannot be recorded: its environment has no frames()"
-        )
     table = table_of(run, partner, seat)
     greedy = greedy or run.parts.learner.evaluates_greedily
-    states, score = play(run, index, task - 1, greedy, table)
-    frames = run.parts.benchmark.env.frames(states, run.parts.sequences[index][task - 1])
+    played = play(run, index, task - 1, greedy, table)
     suffix = f"-table{table + 1}" if table else ""
     target = out or path / "report" / f"seed{seeds[index]}-task{task}{suffix}.gif"
-    save_gif(target, frames, run.parts.benchmark.env.frames_per_second)
-    return target, score
+    played.save(target)
+    return target, played.score
+
+
+def check_name(out: Path | None) -> None:
+    """Refuse a file that is not a GIF."""
+    if out is not None and out.suffix.lower() != ".gif":
+        raise UserError(f"--out is {out}; it must end in .gif")
 
 
 def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
@@ -63,13 +66,60 @@ def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
     return first * len(seats) + (seats.index(seat) if seat is not None else 0)
 
 
-def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> tuple[Any, float]:
-    """The states of one episode [steps, ...], and its score."""
-    env, players = run.parts.benchmark.env, run.parts.evaluator.players
+def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> Film:
+    """One episode of a seed on a task, both from 0."""
+    evaluator = run.parts.evaluator.of_game(run.parts.evaluator.game(task))
     rounds: Round = stack_sequences(run.parts.sequences, run.parts.lineup.pairings)
     now: Round = pick(pick(rounds, seed), task)
     tables = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
     acting = Acting(run.acting_params(seed, task), run.cast(seed), seating_of(now.pairing))
-    seated = players.take_seats(acting)
-    states, steps = film(env, players, seated, jax.random.key(0), now.task, tables, table, greedy)
-    return states, float(steps.info["score"][-1])
+    key = jax.random.key(0)
+    return film_episode(
+        evaluator.env, evaluator.players, acting, now.task, key, tables, table, greedy
+    )
+
+
+def save_game(options: argparse.Namespace, flags: list[str]) -> tuple[Path, float]:
+    """Film a policy on a seat with a partner on the others, by default itself, in any benchmark."""
+    check_name(options.out)
+    words = [options.run, *([options.partner] if options.partner else [])]
+    reader = Reader(options.task, options.trust)
+    first = first_trained(words, reader)
+    benchmark = find_benchmark(first, options.benchmark, flags)
+    task, seed = place_of(first, benchmark, options.task, options.seed)
+    sequence = benchmark.sequence(seed, task, 1)
+    game = (benchmark.games or (benchmark.env,))[sequence.game(task - 1)]
+    casts = [only_member(cast_of([word], game, options.greedy, reader), word) for word in words]
+    target = options.out or Path(f"{casts[0].names[0]}-task{task}.gif")
+    if target.exists():
+        raise UserError(f"{target} exists already; choose another --out")
+    players, acting = seated(game, casts, options.seat)
+    key = jax.random.key(seed)
+    played = film_episode(game, players, acting, sequence[task - 1], key, greedy=options.greedy)
+    played.save(target)
+    return target, played.score
+
+
+def only_member(cast: Cast, word: str) -> Cast:
+    """The cast of a single policy."""
+    if cast.size > 1:
+        raise UserError(f"{word} has {cast.size} policies; name one, {word}:{cast.names[0]}")
+    return cast
+
+
+def seated(env: Environment, casts: list[Cast], word: str | None) -> tuple[Players, Acting]:
+    """The first policy on a seat, the second on all others; the only one on all seats."""
+    policy, params = casts[0].groups[0].policy, jax.tree.map(lambda x: x[0], casts[0].params[0])
+    if len(casts) == 1:
+        if word is not None:
+            raise UserError("--seat is for a policy with a --partner; alone it has every seat")
+        return Players(policy), Acting(params)
+    seats = env.num_agents
+    if seats < 2:
+        raise UserError("this game has one seat, so there is no seat for a --partner")
+    known = [str(number) for number in range(seats)]
+    if word is not None and word not in known:
+        raise UserError(unknown_name("seat", word, known))
+    own = jnp.arange(seats) == int(word or 0)
+    seating = Seating(jnp.zeros((1, seats), jnp.int32), own[None])
+    return Players(policy, casts[1].groups, own_seats=1), Acting(params, casts[1].params, seating)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import jax
 
 from brigade.core.distributions import Categorical, Sampled
+from brigade.core.environment import Environment
 from brigade.core.types import (
     Array,
     Carry,
@@ -88,6 +89,15 @@ class Policy:
     def actor(self, params: Params, task: int | None) -> tuple[Policy, Params]:
         """The policy and its parameters without what only training needs, acting as on `task`."""
         return self, params
+
+    @classmethod
+    def for_game(cls, env: Environment) -> Policy:
+        """A partner for this environment; a ValueError says why there is none."""
+        return cls()
+
+    def member(self) -> tuple[Policy, Params]:
+        """Its policy and parameters as a partner; several classes can share one policy."""
+        return self, self.init(jax.random.key(0))
 
     def settings(self) -> dict[str, Any]:
         """Plain values from which the registered function of its `kind` makes the policy again."""

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from brigade import registry
-from brigade.core import Cast, Environment, Group
+from brigade.core import Cast, Environment, Group, Policy
 from brigade.errors import UserError
 from brigade.partners.files import SUFFIX, Policies, check_fits, load_policies
+from brigade.partners.host import host_policy
 
 Reader = Callable[[str], Policies]
 
@@ -60,26 +61,16 @@ def partner_of(word: str, env: Environment, greedy: bool, read: Reader) -> tuple
         raise UserError(f"partner {word}: give the class as well, {word}:Name")
     kind = registry.get("partners", word)
     try:
-        partner = kind.for_game(env) if hasattr(kind, "for_game") else kind()
-        policy, params = member_of(partner)
+        is_policy = isinstance(kind, type) and issubclass(kind, Policy)
+        partner = kind.for_game(env) if is_policy else host_policy(word, kind, env)
+        policy, params = partner.member()
         hash(policy)  # it is a static argument of compiled programs
         name = Path(word.rpartition(":")[2]).name
         return Cast((Group(policy, 1, greedy),), (stacked([params]),), (name,)), ""
+    except UserError:
+        raise
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"partner {word}: {error}") from error
-
-
-def member_of(partner: Any) -> tuple[Any, Any]:
-    """A partner's policy and parameters; `member` lets several classes share one policy."""
-    for needed in ("init", "initial_carry", "act"):
-        if not hasattr(partner, needed):
-            raise ValueError(
-                f"a partner must have init, initial_carry and act; {needed} is missing"
-            )
-    if hasattr(partner, "member"):
-        policy, params = partner.member()
-        return policy, params
-    return partner, partner.init(jax.random.key(0))
 
 
 def merged(cast: Cast) -> Cast:

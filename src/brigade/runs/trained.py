@@ -15,7 +15,7 @@ import numpy as np
 from brigade import registry
 from brigade.core import Environment, Key, Policy, View
 from brigade.core.compile import jit
-from brigade.envs.overcooked.render import save_gif
+from brigade.envs.gif import save_gif
 from brigade.errors import UserError
 from brigade.partners.files import SUFFIX, Policies, load_policies
 from brigade.runs.config import from_dict

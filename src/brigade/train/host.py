@@ -314,28 +314,34 @@ def _of_own_seats(players: Players, seated: Seated, x: Any) -> Any:
 
 
 def film_on_host(
-    evaluator: Evaluator, acting: Acting, now: Round, key: Key, table: int
-) -> tuple[list[np.ndarray], float]:
-    """Pictures of one table's episode, and its score."""
-    env, players = cast(Simulator, evaluator.env), evaluator.players
-    partners, seats = shape_of(now.pairing)
-    tables = partners * seats
-    seated = _take_seats(players, acting.replace(seating=seating_of(now.pairing)))
+    env: Simulator,
+    players: Players,
+    acting: Acting,
+    task: Any,
+    key: Key,
+    tables: int,
+    table: int = 0,
+    greedy: bool = False,
+) -> tuple[list[np.ndarray], float, np.ndarray]:
+    """Pictures of one table's episode, its score, and the return of every seat."""
+    seated = _take_seats(players, acting)
     memory = players.initial_memory(tables, env.num_agents, tables)
     start_key, play_key = jax.random.split(key)
     games = env.open(tables, pictures=True)
+    returns = np.zeros(env.num_agents)
     try:
         step = games.reset(seed_of(start_key))
         frames = [games.frame(table)]
         for act_key in jax.random.split(play_key, env.horizon):
-            view = with_task(step, np.asarray(now.task.id)).view
-            action, memory, _ = act(players, seated, memory, view, act_key, greedy=evaluator.greedy)
+            view = with_task(step, np.asarray(task.id)).view
+            action, memory, _ = act(players, seated, memory, view, act_key, greedy=greedy)
             step = games.step(np.asarray(action))
             frames.append(games.frame(table))
+            returns += np.asarray(step.reward[table])
             if step.terminated[table] or step.truncated[table]:
                 break
     except SimulatorError as error:
         raise UserError(str(error)) from error
     finally:
         games.close()
-    return frames, float(step.info["score"][table])
+    return frames, float(step.info["score"][table]), returns

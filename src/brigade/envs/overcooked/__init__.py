@@ -4,7 +4,7 @@ from brigade.envs.overcooked.env import Overcooked, describe
 from brigade.envs.overcooked.events import EVENTS, MULTI_EVENTS
 from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.envs.overcooked.recipes import RECIPES, Recipe
-from brigade.envs.overcooked.render import render, render_grid, render_states, save_gif
+from brigade.envs.overcooked.render import render, render_grid, render_states
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids, task_from_grid
 
@@ -21,7 +21,6 @@ __all__ = [
     "render",
     "render_grid",
     "render_states",
-    "save_gif",
     "sequence_from_grids",
     "task_from_grid",
 ]
