@@ -68,9 +68,12 @@ def test_benchmarks_describe_a_stream_their_environment_can_play(name):
     benchmark = brigade.get("benchmarks", name)()
     assert isinstance(benchmark, Benchmark)
     assert benchmark.id == name
-    sequence = benchmark.sequence(0, 3, 1000)
-    assert len(sequence) == 3
+    number = min(benchmark.num_tasks, 3)
+    sequence = benchmark.sequence(0, number, 1000)
+    assert len(sequence) == number
     assert sequence.steps == 1000
+    if not benchmark.env.traced:
+        return
     _, now = jax.eval_shape(benchmark.env.reset, jax.random.key(0), sequence[0])
     assert now.view.obs.shape == (benchmark.env.num_agents, *benchmark.env.obs_shape)
 

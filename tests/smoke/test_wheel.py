@@ -32,9 +32,7 @@ def source(tmp_path_factory):
     """A copy of what a wheel is built from: building leaves files behind, which the next would
     take in."""
     folder = tmp_path_factory.mktemp("source")
-    shutil.copytree(
-        ROOT / "brigade", folder / "brigade", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     return folder
@@ -77,7 +75,9 @@ def output_of(words, folder):
 
 
 def test_every_file_of_the_package_is_in_it(source, wheel):
-    files = {str(path.relative_to(source)) for path in (source / "brigade").rglob("*.*")}
+    files = {
+        str(path.relative_to(source / "src")) for path in (source / "src" / "brigade").rglob("*.*")
+    }
     assert any(not name.endswith(".py") for name in files)
     assert files - set(ZipFile(wheel).namelist()) == set()
 
@@ -99,7 +99,7 @@ def test_every_name_is_listed(programs, tmp_path):
 def test_its_data_is_found_outside_the_checkout(source, programs, tmp_path):
     found = json.loads(output_of([programs / "python", "-c", READ_DATA], tmp_path))
     assert Path(found["file"]).is_relative_to(programs.parent)
-    layouts = (source / "brigade" / "envs" / "overcooked" / "layouts").glob("*.txt")
+    layouts = (source / "src" / "brigade" / "envs" / "overcooked" / "layouts").glob("*.txt")
     assert set(found["layouts"]) == {path.stem for path in layouts}
     assert found["policies"]["brdiv_cramped_room.safetensors"]
 

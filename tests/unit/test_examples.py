@@ -122,7 +122,7 @@ def test_population_play_lets_everybody_meet():
     generator = kind(members=3)
     met = set()
     for number in range(20):
-        seating = generator.seat((), 3, 2, jax.random.key(number))
+        seating = generator.seat((), None, 3, 2, jax.random.key(number))
         met |= {tuple(row) for row in np.asarray(seating.member).tolist()}
     assert met == {(host, guest) for host in range(3) for guest in range(3)}
 

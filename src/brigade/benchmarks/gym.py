@@ -98,6 +98,7 @@ def of_environments(settings: GymSettings) -> Benchmark:
         eval_every=25,
         eval_episodes=10,
         learner="ppo",
+        measures=("average_score", "after_training"),  # forgetting needs scores above 0
         presets={"paper": SETTINGS, "laptop": SETTINGS},
         settings=settings,
         configure=of_environments,
@@ -105,5 +106,5 @@ def of_environments(settings: GymSettings) -> Benchmark:
 
 
 def environments() -> Benchmark:
-    """CartPole and Acrobot, unless others are named."""
+    """Any Gymnasium environments."""
     return of_environments(GymSettings())

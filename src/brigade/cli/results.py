@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from brigade.cli.errors import print_warning
 from brigade.cli.watch import play
+from brigade.errors import UserError
 from brigade.report.read import read_run
 from brigade.report.summary import summary
 from brigade.report.tables import (
@@ -38,9 +40,10 @@ def film(result: RunResult, task: int) -> Path | None:
     """An episode of a task (from 1) with the final policy; None if it cannot be drawn."""
     # --trust: the same code has just been run
     run = load(result.path, trust=True)
-    played = play(run, 0, task - 1, run.parts.learner.evaluates_greedily)
-    if played.frames is None:
-        return None
     path = result.path / "report" / f"seed{run.parts.seeds[0]}-task{task}.gif"
-    played.save(path)
+    try:
+        play(run, 0, task - 1, run.parts.learner.evaluates_greedily).save(path)
+    except UserError as error:
+        print_warning(f"no film: {error}")
+        return None
     return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,6 +16,8 @@ try:
     import gymnasium
     from gymnasium import spaces
     from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+
+    from brigade.envs.gym_maker import maker
 except ImportError as error:
     raise UserError(
         "Gymnasium environments need gymnasium: pip install 'brigade-rl[gymnasium]'"
@@ -50,7 +51,9 @@ class GymGame(Simulator):
         more: dict[str, Any] = {"render_mode": "rgb_array"} if pictures else {}
         make = maker(self.id, self.horizon, **more)
         if self.processes and not pictures:
-            return AsyncVectorEnv([make] * num_envs)
+            # Not forked from here: JAX has threads, and a fork of those can wait forever.
+            multiprocessing.set_forkserver_preload(["brigade.envs.gym_maker"])
+            return AsyncVectorEnv([make] * num_envs, context="forkserver")
         if self.id in gymnasium.registry and not pictures:
             spec = gymnasium.spec(self.id)
             if spec.vector_entry_point is not None and spec.max_episode_steps == self.horizon:
@@ -58,18 +61,6 @@ class GymGame(Simulator):
                 if envs.metadata.get("autoreset_mode") == AutoresetMode.NEXT_STEP:
                     return envs
         return SyncVectorEnv([make] * num_envs)
-
-
-def maker(id: str, horizon: int | None = None, **more: Any) -> Callable[[], gymnasium.Env]:
-    """A function that makes the environment, with episodes of at most `horizon` steps."""
-    if ".py:" not in id:
-        return lambda: gymnasium.make(id, max_episode_steps=horizon, **more)
-
-    def make() -> gymnasium.Env:
-        env: gymnasium.Env = registry.from_file(id)(**more)
-        return env if horizon is None else gymnasium.wrappers.TimeLimit(env, horizon)
-
-    return make
 
 
 def gym_game(
@@ -152,13 +143,22 @@ class GymGames(HostGames):
         return self._timestep(obs, before, reward, terminated, truncated, first)
 
     def frame(self, game: int) -> np.ndarray:
-        return np.asarray(cast(SyncVectorEnv, self.envs).envs[game].render(), np.uint8)
+        try:
+            picture = np.asarray(cast(SyncVectorEnv, self.envs).envs[game].render(), np.uint8)
+        except Exception as error:  # an environment can raise anything
+            raise UserError(f"{self.game.id} cannot be filmed: {one_line(error)}") from error
+        if picture.ndim != 3:
+            raise UserError(f"{self.game.id} cannot be filmed: it draws no RGB pictures")
+        return picture
 
     def close(self) -> None:
-        if self.game.processes:
-            self.envs.close(terminate=True)
-        else:
+        if not self.game.processes:
             self.envs.close()
+            return
+        # With a step still pending, as after a death, Gymnasium's own way of closing would wait.
+        for process in cast(AsyncVectorEnv, self.envs).processes:
+            process.kill()
+        self.envs.closed = True
 
     def _ask(self, what: str, *arguments: Any, **more: Any) -> Any:
         """Reset or step all environments, within the time limit if they have processes."""

@@ -6,8 +6,9 @@ Policies act in compiled programs, batched over games and seats; the simulators 
 from __future__ import annotations
 
 import atexit
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+import contextlib
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -41,19 +42,31 @@ OPEN_EVALUATIONS = 4  # sets of games that stay open for the next evaluation
 Result = TypeVar("Result")
 
 
+Running = tuple[HostGames, TimeStep | None]  # and their timestep; None before the first
+
+
 class OpenGames:
     """Simulators that stay open between rollouts, and how often they were started again."""
 
     def __init__(self) -> None:
-        self.restarts = 0
-        self._open: OrderedDict[tuple[str, Hashable], tuple[HostGames, TimeStep]] = OrderedDict()
+        self.restarts = Counter[Simulator]()
+        self._open: OrderedDict[tuple[str, Hashable], Running] = OrderedDict()
 
-    def find(self, purpose: str, user: Hashable) -> tuple[HostGames, TimeStep] | None:
-        """The games of a user and their current timestep."""
-        return self._open.get((purpose, user))
+    @contextlib.contextmanager
+    def lent(
+        self, env: Simulator, number: int, purpose: str, user: Hashable, most: int
+    ) -> Iterator[Running]:
+        """The games of a user, which are closed if they die or hang."""
+        games, now = self._open.get((purpose, user)) or (env.open(number), None)
+        self.keep(purpose, user, games, now, most)
+        try:
+            yield games, now
+        except SimulatorError:
+            self.close(purpose, user)
+            raise
 
     def keep(
-        self, purpose: str, user: Hashable, games: HostGames, now: TimeStep, most: int
+        self, purpose: str, user: Hashable, games: HostGames, now: TimeStep | None, most: int
     ) -> None:
         """Remember games; for each purpose, `most` are kept open, those used last."""
         self._open[purpose, user] = games, now
@@ -77,14 +90,14 @@ OPEN = OpenGames()
 atexit.register(OPEN.close_all)
 
 
-def persistent(play: Callable[[Key], Result], key: Key) -> Result:
+def persistent(env: Simulator, play: Callable[[Key], Result], key: Key) -> Result:
     """`play(key)`; if a simulator dies or hangs, once more from its start with another key."""
     problem: Exception | None = None
     for attempt in range(MOST_FAILURES):
         try:
             return play(jax.random.fold_in(key, attempt))
         except SimulatorError as error:
-            OPEN.restarts += 1
+            OPEN.restarts[env] += 1
             problem = error
     raise UserError(f"{problem} ({MOST_FAILURES} times in a row)")
 
@@ -124,7 +137,7 @@ class HostSource(Source):
         return replace(self, purpose="clones")
 
     def restarts(self) -> int:
-        return OPEN.restarts
+        return OPEN.restarts[self.env]
 
     def start(self, key: Key, task: Any) -> Games:
         """A state whose games are opened by the next rollout; its key stands for them."""
@@ -152,7 +165,7 @@ class HostSource(Source):
 
     def next(self, state: Games, acting: Acting, task: Any, key: Key) -> tuple[Games, Trajectory]:
         """Collect a rollout; if simulators die or hang, from its start with new episodes."""
-        return persistent(partial(self._collect, state, acting, np.asarray(task.id)), key)
+        return persistent(self.env, partial(self._collect, state, acting, np.asarray(task.id)), key)
 
     def _collect(
         self, state: Games, acting: Acting, task_id: np.ndarray, key: Key
@@ -160,15 +173,11 @@ class HostSource(Source):
         start_key, play_key, last_key = jax.random.split(key, 3)
         state, over = _reseated(self, acting, state)
         user = (self, np.asarray(state.env_state).tobytes())
-        games, now = OPEN.find(self.purpose, user) or (None, None)
-        if games is None:
-            games = self.env.open(self.num_envs)
-        if now is None or (over & ~np.asarray(state.step.truncated)).any():
-            now = games.reset(seed_of(start_key))
-        OPEN.keep(self.purpose, user, games, now, self.seeds)
-        seated = _take_seats(self.players, acting.replace(seating=state.seating))
-        memory, slots, carries = state.memory, [], []
-        try:
+        with OPEN.lent(self.env, self.num_envs, self.purpose, user, self.seeds) as (games, now):
+            if now is None or (over & ~np.asarray(state.step.truncated)).any():
+                now = games.reset(seed_of(start_key))
+            seated = _take_seats(self.players, acting.replace(seating=state.seating))
+            memory, slots, carries = state.memory, [], []
             for step, act_key in enumerate(jax.random.split(play_key, self.num_steps)):
                 if step % self.carry_every == 0:
                     carries.append(_carry_to_train(self.players, seated, memory))
@@ -179,9 +188,6 @@ class HostSource(Source):
                 then = games.step(np.asarray(action))
                 slots.append(Slots(now, action, then, extras))
                 now = then
-        except SimulatorError:
-            OPEN.close(self.purpose, user)
-            raise
         now = with_task(now, task_id)
         OPEN.keep(self.purpose, user, games, now, self.seeds)
         last = act(self.players, seated, memory, now.view, last_key, greedy=False)[2]
@@ -259,7 +265,8 @@ def act(
 
 def play_episodes(evaluator: Evaluator, acting: Acting, now: Round, key: Key) -> Evaluation:
     """Play whole episodes of one task, with every partner and every arrangement of seats."""
-    return persistent(partial(_play_episodes, evaluator, acting, now), key)
+    env = cast(Simulator, evaluator.env)
+    return persistent(env, partial(_play_episodes, evaluator, acting, now), key)
 
 
 def _play_episodes(evaluator: Evaluator, acting: Acting, now: Round, key: Key) -> Evaluation:
@@ -269,32 +276,31 @@ def _play_episodes(evaluator: Evaluator, acting: Acting, now: Round, key: Key) -
     seated = _take_seats(players, acting.replace(seating=seating_of(now.pairing)))
     start_key, play_key = jax.random.split(key)
     user = (env, num_envs)
-    games, _ = OPEN.find("evaluation", user) or (env.open(num_envs), None)
-    step = games.reset(seed_of(start_key))
-    OPEN.keep("evaluation", user, games, step, OPEN_EVALUATIONS)
     memory = players.initial_memory(num_envs, env.num_agents, tables[0] * tables[1])
     keeps = np.asarray(evaluator.own_seats(seated, num_envs))
     score, returns = np.zeros((2, num_envs, in_a_row), np.float32)
     events = np.zeros((num_envs, in_a_row, env.num_agents, len(env.events)), np.float32)
     number, every = np.zeros(num_envs, int), np.arange(num_envs)  # of the episode
-    for act_key in jax.random.split(play_key, in_a_row * (env.horizon + 1)):
-        ended = step.terminated | step.truncated
-        number += ended
-        if (number == in_a_row).all():
-            break
-        view = with_task(step, np.asarray(now.task.id)).view
-        view = view.replace(forget=view.first & ~(keeps & (number > 0)[:, None]))
-        action, after, _ = act(players, seated, memory, view, act_key, greedy=evaluator.greedy)
-        if in_a_row > 1:  # the slot after an episode is not a step
-            after = _frozen(evaluator, seated, jnp.asarray(~ended), after, memory)
-        memory, step = after, games.step(np.asarray(action))
-        place = every, np.minimum(number, in_a_row - 1)
-        played = ~ended & (number < in_a_row)
-        reward = np.asarray(_of_own_seats(players, seated, step.reward)).mean(-1)
-        returns[place] += played * reward
-        score[place] = np.where(played, step.info["score"], score[place])
-        if env.events:
-            events[place] += played[:, None, None] * step.info["events"]
+    with OPEN.lent(env, num_envs, "evaluation", user, OPEN_EVALUATIONS) as (games, _):
+        step = games.reset(seed_of(start_key))
+        for act_key in jax.random.split(play_key, in_a_row * (env.horizon + 1)):
+            ended = step.terminated | step.truncated
+            number += ended
+            if (number == in_a_row).all():
+                break
+            view = with_task(step, np.asarray(now.task.id)).view
+            view = view.replace(forget=view.first & ~(keeps & (number > 0)[:, None]))
+            action, after, _ = act(players, seated, memory, view, act_key, greedy=evaluator.greedy)
+            if in_a_row > 1:  # the slot after an episode is not a step
+                after = _frozen(evaluator, seated, jnp.asarray(~ended), after, memory)
+            memory, step = after, games.step(np.asarray(action))
+            place = every, np.minimum(number, in_a_row - 1)
+            played = ~ended & (number < in_a_row)
+            reward = np.asarray(_of_own_seats(players, seated, step.reward)).mean(-1)
+            returns[place] += played * reward
+            score[place] = np.where(played, step.info["score"], score[place])
+            if env.events:
+                events[place] += played[:, None, None] * step.info["events"]
 
     def shaped(x: np.ndarray) -> Any:
         x = x.reshape(*tables, evaluator.episodes, *x.shape[1:])

@@ -136,7 +136,8 @@ class Trainer:
             turn = programs.turn_of_seed(trainer, state, rounds, (row, index), cast, 3)
             source, traj = trainer.source.next(*turn)
             state, of_seed = programs.learned_by_seed(trainer, state, row, source, traj)
-            metrics.append(of_seed)
+            restarts = jnp.float32(trainer.source.restarts())
+            metrics.append({**of_seed, "simulator_restarts": restarts})
         return state, stack(metrics)
 
     def end_phase(
