@@ -20,6 +20,7 @@ from brigade.errors import UserError
 OURS = "brigade-rl"  # the distribution of this package
 KINDS = (
     "benchmarks",
+    "encoders",
     "envs",
     "generators",
     "learners",

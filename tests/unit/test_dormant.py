@@ -9,7 +9,7 @@ from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 from brigade.core import Acting
 from brigade.metrics.plasticity import dormant_ratio
 from brigade.nets.dormant import dormant_share, recorded_activations
-from brigade.nets.encoders import Hidden
+from brigade.nets.layers import Hidden
 from brigade.train import DeviceSource, Players
 
 

@@ -127,6 +127,26 @@ def test_population_play_lets_everybody_meet():
     assert met == {(host, guest) for host in range(3) for guest in range(3)}
 
 
+def test_an_encoder_of_ones_own_trains(tmp_path):
+    """It does not see where things are: a shifted picture has the same features."""
+    config = {"benchmark": "overcooked/layout", "preset": "laptop", "env": {"horizon": 20}}
+    config |= {"num_envs": 4, "num_steps": 20, "steps_per_task": 160, "eval_episodes": 2}
+    config |= {"ppo": {"minibatches": 2}}
+    config["network"] = {"encoder": str(EXAMPLES / "pooled.py:Pooled"), "hidden": [8]}
+    run = brigade.run(config, tmp_path / "run")
+    assert np.isfinite(run.returns["score"]).all()
+    with pytest.raises(brigade.UserError, match="unknown encoder"):
+        brigade.load(brigade.load(run.path, trust=True).export(tmp_path / "own.safetensors"))
+    network = of_file("encoders", "pooled.py:Pooled")(hidden=(8,))
+    picture = jnp.zeros((1, 6, 6, 3)).at[0, 2, 2].set(1.0)
+    params = network.init(jax.random.key(0), picture, jnp.zeros(1, jnp.int32), (1,))
+    one, other = (
+        network.apply(params, seen, jnp.zeros(1, jnp.int32), (1,))
+        for seen in (picture, jnp.roll(picture, 1, axis=1))
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
 class FakeState:
     """Has parameters."""
 

@@ -10,7 +10,9 @@ from flax import linen as nn
 
 from brigade.nets import ActorCritic, ChangingInputs
 from brigade.nets.actor_critic import initial_carries
-from brigade.nets.encoders import convolution, exact_times
+from brigade.nets.convolution import convolution, max_pool
+from brigade.nets.encoders import encoder_class, whole_pictures
+from brigade.nets.layers import exact_times
 from brigade.nets.memory import Memory, carry_size
 from brigade.nets.norm import (
     BLOCK,
@@ -245,23 +247,78 @@ def test_the_gpu_kernels_of_the_norm_compute_what_the_plain_version_does(activat
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 5])
-def test_convolutions_as_products_equal_those_of_xla(width):
+@pytest.mark.parametrize(("width", "stride"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (4, 3)])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_convolutions_as_products_equal_those_of_xla(width, stride, padding):
     """On a CPU they are products over neighbourhoods; values and gradients are the same."""
-    pictures = jax.random.normal(jax.random.key(0), (3, 4, 6, 2))
+    pictures = jax.random.normal(jax.random.key(0), (3, 7, 6, 2))
     kernel = jax.random.normal(jax.random.key(1), (width, width, 2, 5))
 
     def of_xla(pictures, kernel):
         return jax.lax.conv_general_dilated(
-            pictures, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            pictures,
+            kernel,
+            (stride, stride),
+            padding,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )
 
+    def ours_of(pictures, kernel):
+        return convolution(pictures, kernel, stride, same=padding == "SAME")
+
     np.testing.assert_allclose(
-        convolution(pictures, kernel), of_xla(pictures, kernel), rtol=1e-5, atol=1e-5
+        ours_of(pictures, kernel), of_xla(pictures, kernel), rtol=1e-5, atol=1e-5
     )
     for argument in (0, 1):
         ours, theirs = (
             jax.grad(lambda *x, f=f: (f(*x) ** 2).sum(), argument)(pictures, kernel)
-            for f in (convolution, of_xla)
+            for f in (ours_of, of_xla)
         )
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (7, 9)])
+def test_pooling_equals_that_of_xla(size):
+    pictures = jax.random.normal(jax.random.key(0), (2, *size, 3))
+    expected = jax.lax.reduce_window(
+        pictures, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"
+    )
+    np.testing.assert_array_equal(max_pool(pictures, 3, 2), expected)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "features", "convolutions"),
+    # As published: 7 x 7 x 64 and 11 x 11 x 32 features of pictures of 84 x 84 x 4.
+    [("nature", 3136, 3), ("impala", 3872, 15)],
+)
+def test_networks_for_pictures_have_their_published_shapes(encoder, features, convolutions):
+    net = ActorCritic(4, hidden=(16,), encoder=encoder, layer_norm=False, shared_trunk=True)
+    pictures = jnp.zeros((2, 84, 84, 4), jnp.uint8)
+    params = jax.eval_shape(net.init, jax.random.key(0), pictures, jnp.zeros(2, jnp.int32))
+    found = sizes(params)
+    assert found["trunk/Hidden_0/Linear_0/kernel"] == (features, 16)
+    kernels = [shape for name, shape in found.items() if len(shape) == 4]
+    assert len(kernels) == convolutions
+
+
+def test_pictures_of_bytes_are_scaled_and_others_are_not():
+    small = jnp.full((2, 5, 5, 3), 51, jnp.uint8)
+    assert whole_pictures(small).max() == pytest.approx(0.2)
+    assert whole_pictures(small.astype(jnp.float32)).max() == 51.0
+    inputs = ChangingInputs.of(small.at[1, 0, 0, 0].set(255), 4)
+    assert whole_pictures(inputs).shape == (2, 5, 5, 3)
+    assert float(whole_pictures(inputs)[1, 0, 0, 0]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("nature", (5, 5, 26), "at least 36 x 36 pixels, and these have 5 x 5"),
+        ("impala", (7,), "needs observations .height, width, channels., but here they are .7."),
+        ("natur", (5, 5, 26), "did you mean 'nature'"),
+        ("brigade", (7,), "unknown encoder"),
+    ],
+)
+def test_encoders_that_do_not_fit_are_refused(name, shape, message):
+    with pytest.raises(ValueError, match=message):
+        encoder_class(name).check(name, shape)

@@ -150,7 +150,7 @@ def test_errors_are_those_of_a_plain_loop(kind, memory, burn_in, length):
     state, traj = rollout(learner)
     target = jax.tree.map(lambda x: x + 0.1, state.params)
     state = state.replace(aux=state.aux.replace(target=target))
-    sequences = jax.jit(learner._sequences)(state, traj)
+    sequences = jax.jit(learner.sequences)(state, traj)
     errors = np.asarray(jax.jit(learner._errors)(state.params, target, sequences)[0])
     length = length or NUM_STEPS
     seats = ENV.num_agents if kind is VDN else 1
@@ -363,7 +363,7 @@ def test_what_makes_a_sequence_worth_replaying(strategy, wanted):
 def test_uniform_replay_gives_every_sequence_the_same_weight():
     learner = build(priority="uniform", layers=1)
     state, traj = rollout(learner)
-    buffer = prioritised.add(state.aux.buffer, learner._sequences(state, traj))
+    buffer = prioritised.add(state.aux.buffer, learner.sequences(state, traj))
     skewed = buffer.replace(priority=buffer.priority.at[0].set(1e6))
     state = state.replace(aux=state.aux.replace(buffer=skewed))
     _, _, index = jax.jit(learner.prepare)(state, traj, KEY)
@@ -402,7 +402,7 @@ def test_the_auxiliary_loss_by_hand():
 def test_the_auxiliary_loss_is_added_with_its_weight(kind):
     learner = build(kind, layers=1, add=Additions(aux=0.25))
     state, traj = rollout(learner)
-    sequences = jax.jit(learner._sequences)(state, traj)
+    sequences = jax.jit(learner.sequences)(state, traj)
     out = outputs_of(learner.policy, state.params, sequences)
     _, added = learner._errors(state.params, state.params, sequences)
     logits = np.asarray(out.predictions)[:, :-1].reshape(*sequences.target.shape, 3)
@@ -428,7 +428,7 @@ def test_other_play_renames_the_game_for_all_seats_but_the_first():
     assert {0, 1} == set(symmetry[:, :, 1].ravel().tolist())  # two colours
     first = np.asarray(traj.view.first[:, :, 1])
     assert (symmetry[1:, :, 1] == symmetry[:-1, :, 1])[~first[1:]].all()  # for a whole episode
-    sequences = jax.jit(learner._sequences)(state, traj)
+    sequences = jax.jit(learner.sequences)(state, traj)
     obs, avail = np.asarray(traj.view.obs), np.asarray(traj.view.avail)
     for env in range(NUM_ENVS):
         for seat in (0, 1):
@@ -485,7 +485,7 @@ def test_seats_see_the_greedy_move_beside_the_one_played(op):
                 k = symmetry[t + 1, env, seat]
                 assert tables.action[k, move[t + 1, env, seat]] == greedy
     assert differs > 0
-    sequences = jax.jit(learner._sequences)(state, traj)
+    sequences = jax.jit(learner.sequences)(state, traj)
     np.testing.assert_array_equal(sequences.move[:, :-1], np.moveaxis(move, 0, 1))
 
 

@@ -16,13 +16,14 @@ import jax.numpy as jnp
 from rich import table as rich_table
 from rich.console import Console
 
+from brigade import registry
 from brigade.benchmarks.meal import kitchens
 from brigade.cli.plan import device
 from brigade.core import Acting, Cast, Environment, Key, Matchmaker
 from brigade.core.compile import jit, keep_programs
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
-from brigade.learners.ppo import Precision
 from brigade.methods.ft import FineTuning
+from brigade.nets.settings import Precision
 from brigade.populations.sp import SelfPlay
 from brigade.runs.assemble import changing_inputs, lineup_of
 from brigade.runs.config import RunConfig
@@ -53,7 +54,7 @@ class TrainingSetting:
     num_minibatches: int = 16
     epochs: int = 8
     hidden: tuple[int, ...] = (128, 128)
-    encoder: Literal["mlp", "cnn"] = "mlp"
+    encoder: str = "mlp"
     memory: Literal["none", "gru", "lstm"] = "none"
     sequence_length: int = 0  # of a recurrent policy; 0: the learner's choice
     updates: int = 15
@@ -248,7 +249,7 @@ def setting_from(words: Sequence[str] | None, description: str | None) -> Traini
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--level", choices=("1", "2", "3"), default=defaults.level)
     parser.add_argument("--precision", choices=get_args(Precision), default=defaults.precision)
-    parser.add_argument("--encoder", choices=("mlp", "cnn"), default=defaults.encoder)
+    parser.add_argument("--encoder", choices=registry.names("encoders"), default=defaults.encoder)
     parser.add_argument("--memory", choices=("none", "gru", "lstm"), default=defaults.memory)
     parser.add_argument("--hidden", type=int, nargs="+", default=list(defaults.hidden))
     for name, meaning in (

@@ -28,6 +28,7 @@ PREFIXES = {
 }
 EXAMPLES = {
     "benchmarks": "brigade run {name}",
+    "encoders": "brigade run overcooked/layout --network.encoder {name}",
     "generators": "brigade population overcooked/layout --generator {name}",
     "learners": "brigade run {benchmark} --learner {name}",
     "methods": "brigade run meal/level-1 --method {name}",
@@ -36,6 +37,7 @@ EXAMPLES = {
 # Where documents about a kind are; {family} is the name up to the first slash.
 PAGES = {
     "benchmarks": "docs/{family}.md",
+    "encoders": "docs/learners.md#networks",
     "envs": "docs/{name}.md",
     "generators": "docs/partners/{name}.md",
     "learners": "docs/learners.md",

@@ -153,9 +153,18 @@ class LearnerSettings:
 
         @property
         def network(self) -> Any:
-            """The settings of its network; None if it has none."""
+            """The settings of its network, `brigade.nets.settings`; None if it has none."""
     else:
         network = None
+
+    def largest_matrix(self, inputs: int) -> int:
+        """Parameters of its network's largest matrix, to refuse what no memory holds."""
+        return 0 if self.network is None else int(self.network.largest_matrix(inputs))
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its network's hidden layers on this machine."""
+        return jnp.float32 if self.network is None else self.network.dtype
 
     @property
     def epochs(self) -> int:

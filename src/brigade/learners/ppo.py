@@ -20,7 +20,6 @@ from brigade.core import (
     Environment,
     Everyone,
     Key,
-    Learner,
     LearnerState,
     Metrics,
     Outputs,
@@ -39,12 +38,13 @@ from brigade.learners.losses import (
     weighted_mean,
 )
 from brigade.learners.return_scale import ReturnScale
+from brigade.learners.scheduled import ScheduledLearner
 from brigade.nets import ActorCritic, ActorCriticPolicy, ChangingInputs, Joint
 from brigade.nets.dormant import dormant_share, recorded_activations
-from brigade.nets.encoders import FAST_MULTIPLE
+from brigade.nets.encoders import encoder_class
+from brigade.nets.layers import FAST_MULTIPLE
 from brigade.nets.policy import joint_view
-
-Precision = Literal["auto", "float32", "bfloat16"]
+from brigade.nets.settings import NetworkSettings
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,6 @@ class PPOConfig:
         return self.entropy_milestones or even
 
 
-def dtype_of(precision: Precision) -> Any:
-    """The type that a precision means on this machine."""
-    low = precision == "bfloat16"
-    if precision == "auto":
-        low = jax.default_backend() != "cpu"
-    return jnp.bfloat16 if low else jnp.float32
-
-
 def check_schedule(schedule: tuple[float, ...], milestones: tuple[float, ...]) -> None:
     """Require weights of at least 0, with a milestone from 0 to 1 for each, in rising order."""
     for weight in schedule:
@@ -146,17 +138,9 @@ def check_schedule(schedule: tuple[float, ...], milestones: tuple[float, ...]) -
 
 
 @dataclass(frozen=True)
-class NetworkConfig:
+class NetworkConfig(NetworkSettings):
     """Settings of the network; the MLP is that of the MEAL paper's appendix B.1."""
 
-    encoder: Literal["mlp", "cnn"] = "mlp"
-    """Type of the trunk."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Sizes of the fully connected layers."""
-    activation: Literal["relu", "tanh"] = "relu"
-    """Activation function of the hidden layers."""
-    layer_norm: bool = True
-    """Layer norm in every hidden layer, before the activation."""
     norm_last: bool = False
     """Layer norm after the activation instead of before it, as in the MEAL release."""
     shared_trunk: bool = False
@@ -165,25 +149,6 @@ class NetworkConfig:
     """One head per task instead of one for all tasks."""
     task_one_hot: Literal["none", "heads", "input"] = "heads"
     """Where the one-hot of the task id is added: before the heads, at the input, or nowhere."""
-    memory: Literal["none", "gru", "lstm"] = "none"
-    """A recurrent core between trunk and heads, for partially observable games."""
-    memory_size: int = 128
-    """Units of the recurrent core."""
-    precision: Precision = "auto"
-    """Precision of the hidden layers; parameters, outputs, losses and optimiser are always float32.
-    auto is bfloat16 on an accelerator and float32 on a CPU."""
-
-    def __post_init__(self) -> None:
-        if not self.hidden:
-            raise ValueError("hidden is empty; give at least one layer size, e.g. 128 128")
-        for size in self.hidden:
-            at_least("hidden", size, 1)
-        at_least("memory_size", self.memory_size, 1)
-
-    @property
-    def dtype(self) -> Any:
-        """The type that `precision` means on this machine."""
-        return dtype_of(self.precision)
 
     def build(
         self, env: Environment, num_tasks: int, central: bool = False, critic_ids: int = 0
@@ -197,15 +162,12 @@ class NetworkConfig:
                 "a critic that gets partner ids cannot be central or share a trunk; use learner "
                 "ippo and no shared_trunk"
             )
-        if central and (self.shared_trunk or self.encoder != "mlp"):
+        encoder = encoder_class(self.encoder)
+        if central and (self.shared_trunk or not encoder.flattens):
             raise ValueError(
                 "a central critic needs its own mlp trunk; use encoder mlp and no shared_trunk"
             )
-        if self.encoder == "cnn" and len(env.obs_shape) != 3:
-            raise ValueError(
-                f"encoder cnn needs observations [height, width, channels], but here they are "
-                f"{list(env.obs_shape)}; use encoder mlp"
-            )
+        encoder.check(self.encoder, env.obs_shape)
         settings = {name: value for name, value in vars(self).items() if name != "precision"}
         return ActorCritic(
             env.num_actions,
@@ -277,12 +239,11 @@ class Samples(Batch):
 
 
 @dataclass(frozen=True)
-class PPO(Learner):
+class PPO(ScheduledLearner):
     """PPO on the learner's own seats."""
 
     policy: ActorCriticPolicy
     config: PPOConfig
-    updates_per_task: int  # rollouts per task, for the learning rate schedule
     changing_inputs: int | None = None  # upper bound on observation entries that change in a task
 
     @property
@@ -305,16 +266,9 @@ class PPO(Learner):
         return self.policy.network.groups(params)
 
     def init(self, key: Key) -> LearnerState:
-        """Initial parameters and optimiser state."""
-        params = self.policy.init(key)
+        """Initial parameters and optimiser state, and the scale of returns if it is used."""
         scale = ReturnScale.initial() if self.config.normalise_value else None
-        return LearnerState(params, self._optimizer().init(params), jnp.int32(0), scale)
-
-    def begin_task(self, state: LearnerState) -> LearnerState:
-        """Restart the schedules, and reset the optimiser if `reset_optimizer` is set."""
-        if self.config.reset_optimizer:
-            state = state.replace(opt_state=self._optimizer().init(state.params))
-        return state.replace(updates=jnp.int32(0))
+        return super().init(key).replace(aux=scale)
 
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
@@ -344,7 +298,7 @@ class PPO(Learner):
         """The next state, and the samples without the inputs: leaves [T, B, seats, ...]."""
         cfg, scale = self.config, state.aux
         expected = value if scale is None else scale.returns(value)
-        shaping = self._shaping_weight(state.updates, traj.steps)
+        shaping = self.shaping_weight(state.updates, traj.steps)
         bootstraps = cfg.time_limit == "bootstrap"
         advantage = generalised_advantage(
             total_reward(traj, shaping, cfg.share_shaping),
@@ -414,7 +368,7 @@ class PPO(Learner):
     def _rollout_outputs(self, params: Any, inputs: NetworkInputs) -> Outputs:
         """Outputs for all samples of a rollout."""
         samples = jnp.arange(len(inputs.task_id))
-        if self.policy.network.encoder == "mlp":
+        if encoder_class(self.policy.network.encoder).flattens:
             return self._forward(params, self._with_joint(inputs, inputs, samples))
         # The feature maps of all samples at once would not fit into GPU memory.
         parts = samples.reshape(self.config.minibatches, -1)
@@ -528,14 +482,8 @@ class PPO(Learner):
             joint = joint.replace(obs=task.joint_inputs(joint.obs, self.seats))
         return task.inputs(inputs.obs), task.id, avail, joint
 
-    def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
-        """One Adam step at the current learning rate."""
-        steps, opt_state = self._optimizer().update(grads, state.opt_state, state.params)
-        rate = self._learning_rate(state.updates)
-        params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
-        return state.replace(params=params, opt_state=opt_state)
-
-    def _optimizer(self) -> optax.GradientTransformation:
+    def optimizer(self) -> optax.GradientTransformation:
+        """Adam with clipped gradients."""
         # All parameters as one vector: a few GPU kernels instead of a few per parameter.
         return optax.flatten(
             optax.chain(
@@ -544,26 +492,12 @@ class PPO(Learner):
             )
         )
 
-    def _share_done(self, updates: Array) -> Array:
-        # `prepare` has already counted the current rollout; for the first one this is 0.
-        return jnp.clip((updates - 1) / self.updates_per_task, 0.0, 1.0)
-
     def _entropy_coef(self, updates: Array) -> Array | float:
         cfg = self.config
         if not cfg.entropy_schedule:
             return cfg.entropy_coef
         weights = jnp.array(cfg.entropy_schedule)
-        return jnp.interp(self._share_done(updates), jnp.array(cfg.milestones), weights)
-
-    def _learning_rate(self, updates: Array) -> Array:
-        cfg, done = self.config, self._share_done(updates)
-        return cfg.learning_rate + done * (cfg.final_learning_rate - cfg.learning_rate)
-
-    def _shaping_weight(self, updates: Array, steps_per_update: int) -> Array:
-        if self.config.shaping_steps is None:
-            return jnp.float32(1.0)
-        share = steps_per_update / self.config.shaping_steps
-        return jnp.clip(1.0 - updates * share, 0.0, 1.0)
+        return jnp.interp(self.share_done(updates), jnp.array(cfg.milestones), weights)
 
 
 def take_rows(tree: Any, index: Array) -> Any:

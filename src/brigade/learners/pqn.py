@@ -17,15 +17,13 @@ import optax
 
 from brigade.core import Array, Environment, Key, LearnerSettings, LearnerState, Metrics, Trajectory
 from brigade.core.checks import at_least, positive, within
-from brigade.learners.losses import total_reward
+from brigade.learners.losses import shuffled_minibatches
 from brigade.learners.ppo import take_rows
 from brigade.learners.q_sequences import (
     SequenceBatch,
     SequenceLearner,
     at_action,
-    check_length,
     counted,
-    cut,
     outputs_of,
     prediction_loss,
 )
@@ -89,18 +87,8 @@ class PQNLearner(SequenceLearner):
     """Q-learning on the learner's own seats, from fresh rollouts."""
 
     config: PQNConfig
-    updates_per_task: int  # rollouts per task, for the learning rate schedule
     num_tasks: int = 1
     aux: float = 0.0  # weight of the auxiliary loss
-
-    def init(self, key: Key) -> LearnerState:
-        """Initial parameters and optimiser state."""
-        params = self.policy.init(key)
-        return LearnerState(params, self._optimizer().init(params), jnp.int32(0))
-
-    @property
-    def sequence_length(self) -> int | None:
-        return self.config.sequence_length
 
     @property
     def joins_seats(self) -> bool:
@@ -112,31 +100,11 @@ class PQNLearner(SequenceLearner):
         rate = self.config.learning_rate
         return replace(self, config=replace(self.config, final_learning_rate=rate))
 
-    def begin_task(self, state: LearnerState) -> LearnerState:
-        """Restart the schedules."""
-        if self.config.reset_optimizer:
-            state = state.replace(opt_state=self._optimizer().init(state.params))
-        return state.replace(updates=jnp.int32(0))
-
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Targets, Array]:
         """The sequences of the rollout with their returns, and shuffled minibatches."""
-        cfg, steps = self.config, traj.action.shape[0]
-        length = cfg.sequence_length or steps
-        check_length(length, 0, steps)
-        shaping = jnp.float32(1.0)
-        if cfg.shaping_steps is not None:
-            done = state.updates * (traj.steps / cfg.shaping_steps)
-            shaping = jnp.clip(1.0 - done, 0.0, 1.0)
-        reward = total_reward(traj, shaping, cfg.share_shaping)
-        sequences = cut(self.policy, traj, reward, length, cfg.sum_seats)
-        number = len(sequences.reward)
-        if number % cfg.minibatches:
-            raise ValueError(
-                f"minibatches is {cfg.minibatches}, and a rollout has {number} sequences; choose a "
-                "divisor"
-            )
+        cfg, sequences = self.config, self.sequences(state, traj)
         values = outputs_of(self.policy, state.params, sequences).values
         returns = lambda_returns(
             sequences.reward,
@@ -146,10 +114,8 @@ class PQNLearner(SequenceLearner):
             cfg.gamma,
             cfg.td_lambda,
         )
-        orders = jax.vmap(lambda k: jax.random.permutation(k, number))(
-            jax.random.split(key, cfg.epochs)
-        )
-        index = orders.reshape(cfg.epochs * cfg.minibatches, -1)
+        number = len(sequences.reward)
+        index = shuffled_minibatches(key, number, cfg.epochs, cfg.minibatches)
         return state.replace(updates=state.updates + 1), Targets(sequences, returns), index
 
     def take(self, data: Targets, index: Array) -> Targets:
@@ -183,17 +149,8 @@ class PQNLearner(SequenceLearner):
         """The same loss on sequences of earlier tasks."""
         return self._loss(params, batch, None)[0], {}
 
-    def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
-        """One step of rectified Adam at the current learning rate."""
-        steps, opt_state = self._optimizer().update(grads, state.opt_state, state.params)
-        cfg = self.config
-        # `prepare` has already counted the current rollout; for the first one this is 0.
-        done = jnp.clip((state.updates - 1) / self.updates_per_task, 0.0, 1.0)
-        rate = cfg.learning_rate + done * (cfg.final_learning_rate - cfg.learning_rate)
-        params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
-        return state.replace(params=params, opt_state=opt_state)
-
-    def _optimizer(self) -> optax.GradientTransformation:
+    def optimizer(self) -> optax.GradientTransformation:
+        """Rectified Adam, with clipped gradients."""
         return optax.chain(
             optax.clip_by_global_norm(self.config.max_grad_norm), optax.scale_by_radam()
         )

@@ -9,8 +9,11 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Batch, Key, Learner, Outputs, ParameterGroups, Trajectory
+from brigade.core import Array, Batch, Key, LearnerState, Outputs, ParameterGroups, Trajectory
+from brigade.learners.losses import total_reward
 from brigade.learners.ppo import unpacked_avail
+from brigade.learners.recurrent import sequence_length
+from brigade.learners.scheduled import ScheduledLearner
 from brigade.nets.q_network import QOutputs
 from brigade.nets.q_policy import QPolicy, Seen
 
@@ -55,7 +58,7 @@ class SequenceBatch(Batch):
 
 
 @dataclass(frozen=True)
-class SequenceLearner(Learner):
+class SequenceLearner(ScheduledLearner):
     """What learners of values from sequences have in common."""
 
     policy: QPolicy
@@ -64,15 +67,16 @@ class SequenceLearner(Learner):
     def evaluates_greedily(self) -> bool:
         return True
 
-    @property
-    def sequence_length(self) -> int | None:
-        """Timesteps of a sequence; None: those of a rollout."""
-        raise NotImplementedError
-
     def carry_every(self, num_steps: int) -> int:
-        """At the start of every sequence."""
-        check_length(self.sequence_length or num_steps, 0, num_steps)
-        return self.sequence_length or num_steps
+        """At the start of every sequence; by default the whole rollout is one."""
+        return sequence_length(self.config.sequence_length or num_steps, num_steps)
+
+    def sequences(self, state: LearnerState, traj: Trajectory) -> Sequences:
+        """The sequences of a rollout."""
+        reward = total_reward(
+            traj, self.shaping_weight(state.updates, traj.steps), self.config.share_shaping
+        )
+        return cut(self.policy, traj, reward, self.carry_every(len(traj.action)), self.joins_seats)
 
     def groups(self, params: Any) -> ParameterGroups:
         """The roles of the parameters, as declared by the network."""
@@ -82,16 +86,6 @@ class SequenceLearner(Learner):
         """Values of all actions in place of logits [sequences, T * seats, actions]."""
         values = outputs_of(self.policy, params, batch.sequences).values[:, :-1]
         return Outputs(values.reshape(len(values), -1, values.shape[-1]), None)
-
-
-def check_length(length: int, burn_in: int, steps: int) -> None:
-    """Refuse sequences that rollouts of `steps` cannot be cut into."""
-    if steps % length:
-        raise ValueError(
-            f"sequence_length is {length} and num_steps {steps}; it must divide num_steps"
-        )
-    if burn_in >= length:
-        raise ValueError(f"burn_in is {burn_in}; it must be below {length}, a sequence")
 
 
 def cut(policy: QPolicy, traj: Trajectory, reward: Array, length: int, joint: bool) -> Sequences:

@@ -7,9 +7,10 @@ from typing import Literal
 
 from brigade.core import Environment
 from brigade.core.checks import at_least, positive, within
-from brigade.learners.ppo import Precision, dtype_of
+from brigade.nets.encoders import encoder_class
 from brigade.nets.q_network import QNetwork
 from brigade.nets.q_policy import QPolicy
+from brigade.nets.settings import NetworkSettings
 
 MAX_LAYERS = 64  # recurrent ones
 AUX_TARGET = "own_hand"  # the classes that `aux` predicts
@@ -139,15 +140,11 @@ class QConfig:
 
 
 @dataclass(frozen=True)
-class QNetworkConfig:
+class QNetworkConfig(NetworkSettings):
     """Settings of the network; defaults are type 1 of the Lifelong Hanabi paper, but wider."""
 
-    encoder: Literal["mlp", "cnn"] = "mlp"
-    """Type of the feed-forward layers."""
     hidden: tuple[int, ...] = (512,)
     """Sizes of the feed-forward layers."""
-    activation: Literal["relu", "tanh"] = "relu"
-    """Activation function of the hidden layers."""
     layer_norm: bool = False
     """Layer norm in every feed-forward layer."""
     memory: Literal["none", "gru", "lstm"] = "lstm"
@@ -160,31 +157,15 @@ class QNetworkConfig:
     """A head for the state's value and one for the actions' advantages."""
     dropout: float = 0.0
     """Share of the feed-forward layers' outputs that is dropped in training."""
-    precision: Precision = "auto"
-    """Precision of the hidden layers; auto is bfloat16 on an accelerator and float32 on a CPU."""
 
     def __post_init__(self) -> None:
-        if not self.hidden:
-            raise ValueError("hidden is empty; give at least one layer size, e.g. 512")
-        for size in (*self.hidden, self.memory_size, self.memory_layers):
-            at_least("hidden, memory_size and memory_layers", size, 1)
+        super().__post_init__()
         within("memory_layers", self.memory_layers, 1, MAX_LAYERS)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
 
     def build(self, env: Environment, predictions: int = 0) -> QNetwork:
         """The network, with so many outputs for an auxiliary loss."""
-        return QNetwork(
-            num_actions=env.num_actions,
-            encoder=self.encoder,
-            hidden=tuple(self.hidden),
-            activation=self.activation,
-            layer_norm=self.layer_norm,
-            memory=self.memory,
-            memory_size=self.memory_size,
-            memory_layers=self.memory_layers,
-            dueling=self.dueling,
-            dropout=self.dropout,
-            predictions=predictions,
-            dtype=dtype_of(self.precision),
-        )
+        encoder_class(self.encoder).check(self.encoder, env.obs_shape)
+        settings = {name: value for name, value in vars(self).items() if name != "precision"}
+        return QNetwork(env.num_actions, **settings, predictions=predictions, dtype=self.dtype)

@@ -28,16 +28,13 @@ from brigade.core import (
     Trajectory,
 )
 from brigade.learners import prioritised
-from brigade.learners.losses import total_reward
 from brigade.learners.ppo import take_rows
 from brigade.learners.q_sequences import (
     SequenceBatch,
     SequenceLearner,
     Sequences,
     at_action,
-    check_length,
     counted,
-    cut,
     outputs_of,
     prediction_loss,
 )
@@ -74,20 +71,14 @@ class QLearner(SequenceLearner):
     """Recurrent double Q-learning on the learner's own seats."""
 
     config: QConfig
-    updates_per_task: int  # rollouts per task, for the learning rate schedule
     joint: bool = False  # the values of all own seats are summed (VDN)
     num_tasks: int = 1
     aux: float = 0.0  # weight of the auxiliary loss
 
     def init(self, key: Key) -> LearnerState:
         """Initial parameters and optimiser state, without a buffer."""
-        params = self.policy.init(key)
-        replay = ReplayState(params, jnp.int32(0))
-        return LearnerState(params, self._optimizer().init(params), jnp.int32(0), replay)
-
-    @property
-    def sequence_length(self) -> int | None:
-        return self.config.sequence_length
+        state = super().init(key)
+        return state.replace(aux=ReplayState(state.params, jnp.int32(0)))
 
     @property
     def joins_seats(self) -> bool:
@@ -100,8 +91,12 @@ class QLearner(SequenceLearner):
 
     def allocate(self, state: LearnerState, traj: Trajectory) -> LearnerState:
         """Reserve the replay buffer, for sequences such as those of `traj`."""
-        sequences = self._sequences(state, traj)
+        sequences = self.sequences(state, traj)
         number, cfg = len(sequences.reward), self.config
+        if cfg.burn_in >= sequences.length:
+            raise ValueError(
+                f"burn_in is {cfg.burn_in}; it must be below {sequences.length}, a sequence"
+            )
         if number > cfg.buffer_size:
             raise ValueError(
                 f"buffer_size is {cfg.buffer_size}, but a rollout has {number} sequences; use a "
@@ -135,19 +130,17 @@ class QLearner(SequenceLearner):
 
     def begin_task(self, state: LearnerState) -> LearnerState:
         """Empty the buffer and restart the schedules; the target network catches up."""
-        if self.config.reset_optimizer:
-            state = state.replace(opt_state=self._optimizer().init(state.params))
         replay = state.aux.replace(target=state.params)
         if replay.buffer is not None:
             replay = replay.replace(buffer=prioritised.cleared(replay.buffer))
-        return state.replace(updates=jnp.int32(0), aux=replay)
+        return super().begin_task(state).replace(aux=replay)
 
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key
     ) -> tuple[LearnerState, Sequences, Sampled]:
         """Store the rollout, and sample the sequences of all gradient steps."""
         cfg, replay = self.config, state.aux
-        fresh = self._sequences(state, traj)
+        fresh = self.sequences(state, traj)
         rewards = jnp.abs(fresh.reward).sum(-1) + LEAST_PRIORITY
         given = rewards if cfg.priority == "reward" else None
         buffer = prioritised.add(replay.buffer, fresh, given)
@@ -169,15 +162,6 @@ class QLearner(SequenceLearner):
     @property
     def _priority_exponent(self) -> float:
         return 0.0 if self.config.priority == "uniform" else self.config.priority_exponent
-
-    def _sequences(self, state: LearnerState, traj: Trajectory) -> Sequences:
-        """Cut a rollout into sequences."""
-        cfg, steps = self.config, traj.action.shape[0]
-        length = cfg.sequence_length or steps
-        check_length(length, cfg.burn_in, steps)
-        shaping = self._shaping_weight(state.updates, traj.steps)
-        reward = total_reward(traj, shaping, cfg.share_shaping)
-        return cut(self.policy, traj, reward, length, self.joint)
 
     def take(self, data: Sequences, index: Sampled) -> QBatch:
         """One minibatch."""
@@ -254,14 +238,12 @@ class QLearner(SequenceLearner):
 
     def apply_gradients(self, state: LearnerState, grads: Any) -> LearnerState:
         """One step of the optimiser at the current learning rate; none in the warm-up."""
-        steps, opt_state = self._optimizer().update(grads, state.opt_state, state.params)
-        rate = self._learning_rate(state.updates)
-        params = jax.tree.map(lambda p, s: p - rate * s, state.params, steps)
+        stepped = super().apply_gradients(state, grads)
         # Momentum and the gradients of continual methods would move the parameters, too.
         ready = state.aux.buffer.filled >= self.config.warm_up
         params, opt_state = jax.tree.map(
             lambda new, old: jnp.where(ready, new, old),
-            (params, opt_state),
+            (stepped.params, stepped.opt_state),
             (state.params, state.opt_state),
         )
         return state.replace(params=params, opt_state=opt_state)
@@ -279,7 +261,8 @@ class QLearner(SequenceLearner):
         buffer = prioritised.reprioritise(replay.buffer, index.slot, priority)
         return state.replace(aux=ReplayState(target, steps, buffer))
 
-    def _optimizer(self) -> optax.GradientTransformation:
+    def optimizer(self) -> optax.GradientTransformation:
+        """Adam or SGD, with clipped gradients."""
         cfg = self.config
         rule = (
             optax.scale_by_adam(eps=cfg.adam_eps)
@@ -288,19 +271,13 @@ class QLearner(SequenceLearner):
         )
         return optax.chain(optax.clip_by_global_norm(cfg.max_grad_norm), rule)
 
-    def _learning_rate(self, updates: Array) -> Array | float:
-        cfg = self.config
-        if cfg.final_learning_rate is None:
-            return cfg.learning_rate
-        # `prepare` has already counted the current rollout; for the first one this is 0.
-        done = jnp.clip((updates - 1) / self.updates_per_task, 0.0, 1.0)
-        return cfg.learning_rate * (cfg.final_learning_rate / cfg.learning_rate) ** done
-
-    def _shaping_weight(self, updates: Array, steps_per_update: int) -> Array:
-        if self.config.shaping_steps is None:
-            return jnp.float32(1.0)
-        share = steps_per_update / self.config.shaping_steps
-        return jnp.clip(1.0 - updates * share, 0.0, 1.0)
+    def learning_rate(self, updates: Array) -> Array | float:
+        """It changes exponentially, if at all."""
+        first, last = self.config.learning_rate, self.config.final_learning_rate
+        if last is None:
+            return first
+        rate: Array = first * (last / first) ** self.share_done(updates)
+        return rate
 
 
 def n_step_returns(

@@ -2,17 +2,16 @@
 
 from brigade.core.distributions import Categorical, Gaussian
 from brigade.nets.actor_critic import ActorCritic, Joint
-from brigade.nets.encoders import CNN, MLP
+from brigade.nets.encoders import Encoder
 from brigade.nets.inputs import ChangingInputs
 from brigade.nets.policy import ActorCriticPolicy, RecurrentPolicy
 
 __all__ = [
-    "CNN",
-    "MLP",
     "ActorCritic",
     "ActorCriticPolicy",
     "Categorical",
     "ChangingInputs",
+    "Encoder",
     "Gaussian",
     "Joint",
     "RecurrentPolicy",

@@ -10,8 +10,9 @@ from flax import linen as nn
 from flax import struct
 
 from brigade.core import Array, HiddenLayer, Outputs, ParameterGroups
-from brigade.nets.encoders import ENCODERS, exact_times
+from brigade.nets.encoders import encoder_class
 from brigade.nets.inputs import ChangingInputs
+from brigade.nets.layers import exact_times
 from brigade.nets.memory import Memory, carry_size
 
 POLICY_GAIN, VALUE_GAIN = 0.01, 1.0
@@ -36,7 +37,7 @@ class ActorCritic(nn.Module):
 
     num_actions: int
     num_tasks: int = 1
-    encoder: Literal["mlp", "cnn"] = "mlp"
+    encoder: str = "mlp"  # see `encoder_class`
     hidden: tuple[int, ...] = (128, 128)
     activation: Literal["relu", "tanh"] = "relu"
     layer_norm: bool = True
@@ -58,7 +59,7 @@ class ActorCritic(nn.Module):
         heads = self.num_tasks if self.multi_head else 1
 
         def trunk(one_hot: int) -> Any:
-            return ENCODERS[self.encoder](
+            return encoder_class(self.encoder)(
                 self.hidden, self.activation, self.layer_norm, self.norm_last, one_hot, self.dtype
             )
 

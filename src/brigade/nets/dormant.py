@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from brigade.core import Array
-from brigade.nets.encoders import Hidden
+from brigade.nets.layers import Hidden
 
 THRESHOLD = 0.01
 EPSILON = 1e-9  # avoids 0 / 0 in a layer of zeros, which counts as dormant

@@ -17,7 +17,7 @@ from flax import linen as nn
 
 from brigade.core import Array
 from brigade.core.compile import unroll
-from brigade.nets.encoders import times
+from brigade.nets.layers import times
 
 UNROLLED_STEPS = 5
 

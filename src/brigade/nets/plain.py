@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from brigade import registry
+
 Network = TypeVar("Network", bound=nn.Module)
 
 
@@ -34,6 +36,10 @@ def network_from(kind: type[Network], settings: Mapping[str, Any]) -> Network:
             raise ValueError(
                 f"{field.name} is {network[field.name]!r}; it must be a {wanted.__name__}"
             )
+    if network["encoder"] not in registry.names("encoders"):  # a file must not name code
+        raise ValueError(
+            registry.unknown_name("encoder", network["encoder"], registry.names("encoders"))
+        )
     if dtype not in ("float32", "bfloat16"):
         raise ValueError(f"dtype is {dtype!r}; use float32 or bfloat16")
     low = dtype == "bfloat16" and jax.default_backend() != "cpu"

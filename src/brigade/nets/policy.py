@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from brigade.core import Array, Everyone, Key, Outputs, Policy, View
 from brigade.core.distributions import Categorical, Distribution, Gaussian
 from brigade.nets.actor_critic import ActorCritic, Joint, initial_carries
+from brigade.nets.encoders import encoder_class
 from brigade.nets.inputs import ChangingInputs
 from brigade.nets.plain import network_from, plain_settings
 
@@ -36,8 +37,8 @@ class ActorCriticPolicy(Policy):
 
     @property
     def slow_when_batched(self) -> bool:
-        """True for a CNN: batched over weights, convolutions become slow grouped convolutions."""
-        return self.network.encoder == "cnn"
+        """True with convolutions: batched over weights, they become slow grouped ones."""
+        return not encoder_class(self.network.encoder).flattens
 
     def task_id(self, view: View) -> Array:
         """The task id to act with."""

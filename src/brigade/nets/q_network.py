@@ -10,7 +10,8 @@ from flax import linen as nn
 
 from brigade.core import Array, Key, ParameterGroups
 from brigade.nets.actor_critic import hidden_layers
-from brigade.nets.encoders import ENCODERS, exact_times
+from brigade.nets.encoders import encoder_class
+from brigade.nets.layers import exact_times
 from brigade.nets.memory import Memory, carry_size
 
 UNAVAILABLE = -1e9  # the value of actions that are not available
@@ -35,7 +36,7 @@ class QNetwork(nn.Module):
     """
 
     num_actions: int
-    encoder: Literal["mlp", "cnn"] = "mlp"
+    encoder: str = "mlp"  # see `encoder_class`
     hidden: tuple[int, ...] = (512,)
     activation: Literal["relu", "tanh"] = "relu"
     layer_norm: bool = False
@@ -48,17 +49,17 @@ class QNetwork(nn.Module):
     dtype: Any = jnp.float32  # of the hidden layers; parameters and heads are always float32
 
     def setup(self) -> None:
-        self.trunk = ENCODERS[self.encoder](
+        self.trunk = encoder_class(self.encoder)(
             self.hidden, self.activation, self.layer_norm, False, 0, self.dtype
         )
         if self.memory != "none":
             self.core = self._memory()
             self.upper_core = [self._memory() for _ in range(self.memory_layers - 1)]
-        self.advantage_head = Linear(self.num_actions)
+        self.advantage_head = QHead(self.num_actions)
         if self.dueling:
-            self.value_head = Linear(1)
+            self.value_head = QHead(1)
         if self.predictions:
-            self.prediction_head = Linear(self.predictions)
+            self.prediction_head = QHead(self.predictions)
 
     def _memory(self) -> Memory:
         return Memory(self.memory, self.memory_size, self.dtype)
@@ -97,8 +98,8 @@ class QNetwork(nn.Module):
         return QOutputs(jnp.where(avail, advantage, UNAVAILABLE), tuple(after), predictions)
 
 
-class Linear(nn.Module):
-    """A linear layer in float32."""
+class QHead(nn.Module):
+    """A linear output layer in float32."""
 
     size: int
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from brigade.core import Array, Key, Policy, Symmetries, View
 from brigade.core.distributions import Sampled
+from brigade.nets.encoders import encoder_class
 from brigade.nets.plain import network_from, plain_settings
 from brigade.nets.q_network import (
     PREDICTIONS,
@@ -60,6 +61,11 @@ class QPolicy(Policy):
     predicts: tuple[str, ...] = ()  # targets of the environment that rollouts should hold
 
     kind: ClassVar[str] = "q_network"  # its registered name in policy files
+
+    @property
+    def slow_when_batched(self) -> bool:
+        """True with convolutions: batched over weights, they become slow grouped ones."""
+        return not encoder_class(self.network.encoder).flattens
 
     @property
     def distribution(self) -> type[Sampled]:

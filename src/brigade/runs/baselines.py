@@ -136,9 +136,12 @@ def groups(number: int, each: int, limit: int | None) -> list[range]:
 def one_task(sequence: TaskSequence, index: int) -> TaskSequence:
     """A sequence with one task only, which therefore gets the first head."""
     task = jax.tree.map(lambda leaf: leaf[index], sequence.tasks)
-    partners = sequence.partners[index : index + 1]
     return TaskSequence.from_tasks(
-        [task], [sequence.names[index]], sequence.steps, partners=partners
+        [task],
+        [sequence.names[index]],
+        sequence.steps,
+        partners=sequence.partners[index : index + 1],
+        games=sequence.games[index : index + 1],
     )
 
 
@@ -153,7 +156,6 @@ def fingerprint(experiment: Experiment, seed: int) -> str:
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
     tree["brigade"] = __version__
-    dtype = getattr(experiment.learner.network, "dtype", None)
-    if dtype is not None:  # `auto` means different types on different devices
-        tree["network"]["precision"] = np.dtype(dtype).name
+    if "network" in tree:  # `auto` means different types on different devices
+        tree["network"]["precision"] = np.dtype(experiment.learner.dtype).name
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]

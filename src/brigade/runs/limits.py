@@ -34,7 +34,7 @@ def check_memory(experiment: Experiment, env: Environment) -> None:
     seats = view * env.num_agents
     samples = config.num_envs * config.num_steps
     epochs, replayed = experiment.learner.epochs, experiment.method.replayed
-    network = widest_layer(experiment.learner.network, view)
+    network = experiment.learner.largest_matrix(view)
     for what, needed, less in (
         ("a rollout", samples * view, "--num-envs or --num-steps"),
         ("an update", samples * INDEX_BYTES * epochs, "--num-envs, --num-steps or --ppo.epochs"),
@@ -85,16 +85,6 @@ def record_bytes(config: RunConfig) -> int:
     evaluations = config.total_tasks * -(-config.updates_per_task // config.eval_every)
     episodes = config.eval_episodes * config.eval_consecutive
     return SCORE_BYTES * evaluations * config.tasks * episodes
-
-
-def widest_layer(network: Any, inputs: int) -> int:
-    """The parameters of the largest matrix; the first layer of a CNN sees few inputs at a time."""
-    widths = list(getattr(network, "hidden", ()))
-    if getattr(network, "memory", "none") != "none":
-        widths.append(getattr(network, "memory_size", 1))
-    first = 1 if getattr(network, "encoder", "mlp") == "cnn" else inputs
-    before = [first, *widths[:-1]]
-    return max((one * two for one, two in zip(before, widths, strict=True)), default=0)
 
 
 def total_memory() -> int:
