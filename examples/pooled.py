@@ -1,7 +1,4 @@
-"""An encoder in one file: a convolution, then the mean of every channel over the picture.
-
-brigade run overcooked/layout --network.encoder examples/pooled.py:Pooled
-"""
+"""An encoder in one file: a convolution, then the mean of every channel over the picture."""
 
 from __future__ import annotations
 
