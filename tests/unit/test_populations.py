@@ -24,6 +24,7 @@ from brigade.populations.brdiv import BRDiv
 from brigade.populations.ego import EgoGenerator
 from brigade.populations.sp import SelfPlay
 from brigade.runs.assemble import assemble
+from brigade.runs.checkpoints import read_state
 from brigade.runs.config import from_dict, read_file
 from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
@@ -425,6 +426,67 @@ def test_the_generator_of_a_config_file_holds(tmp_path, capsys):
     assert from_dict(read_file(str(file))).generator == BRDiv()
 
 
+HANABI = {
+    "benchmark": "hanabi/standard",
+    "env": {"colors": 1, "ranks": 2, "hand_size": 2, "life_tokens": 1, "hint_tokens": 1},
+    "preset": "laptop",
+    "num_envs": 4,
+    "num_steps": 20,
+    "steps_per_task": 160,
+    "eval_every": 1,
+    "eval_episodes": 2,
+    "q": {"buffer_size": 64, "warm_up": 2, "batch_size": 2, "gradient_steps": 2, "target_every": 1},
+    "network": {"hidden": [8], "memory_size": 8},
+}
+TINY = SMALL | {"env": {"horizon": 8}, "num_steps": 8, "network": {"hidden": [8]}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "seats"),
+    [
+        (HANABI | {"generator": "sp", "learner": "vdn"}, 2),  # learns from the sum over a table
+        (HANABI | {"generator": "brdiv", "learner": "iql"}, 1),
+        (
+            TINY
+            | {"benchmark": "meal/level-1", "generator": "sp", "method": "ewc", "tasks": 2}
+            | {"num_envs": 4, "steps_per_task": 64, "env": {}},
+            1,
+        ),
+        (
+            TINY
+            | {"generator": "comedi", "num_envs": 12, "steps_per_task": 192}
+            | {"network": {"hidden": [8], "memory": "gru", "memory_size": 4}},
+            1,
+        ),
+    ],
+    ids=["VDN", "IQL", "EWC", "GRU"],
+)
+def test_populations_work_with_every_learner_and_method_that_fits(settings, seats, tmp_path):
+    """Q-learning renews the target network of each policy; EWC keeps the parameters of each."""
+    done = run(settings | {"generator_settings": {"members": 2}}, tmp_path / "run")
+    state = load(done.path)
+    policies = state.parts.trainer.policies
+    params = jax.tree.map(lambda x: np.asarray(x[0]), state.params)
+    for leaf in jax.tree.leaves(params):
+        assert len(leaf) == policies
+        assert np.isfinite(leaf).all()
+    kernels = [leaf for leaf in jax.tree.leaves(params) if leaf.ndim > 2]
+    assert all(not np.array_equal(leaf[0], leaf[1]) for leaf in kernels)
+    kept = read_state(max((done.path / "checkpoints").iterdir()), state.parts)
+    if "q" in settings:
+        assert kept.learner.aux.steps[0].tolist() == [4] * policies  # 2 rollouts x 2
+        for a, b in zip(
+            jax.tree.leaves(kept.learner.aux.target), jax.tree.leaves(state.params), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)  # renewed after every gradient step
+        assert kept.learner.aux.buffer.entries.action.shape[-1] == seats
+    if settings.get("method") == "ewc":
+        anchors = [leaf for leaf in jax.tree.leaves(kept.memory) if leaf.ndim > 3]
+        assert anchors
+        assert all(leaf.shape[1] == policies for leaf in anchors)
+        assert any((leaf[0, 0] != leaf[0, 1]).any() for leaf in anchors)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -448,6 +510,11 @@ def test_populations_that_do_not_fit_are_refused(settings, message):
         assemble(from_dict(SMALL | settings))
 
 
+def test_what_learns_from_a_whole_table_needs_one_policy_there():
+    with pytest.raises(UserError, match="seats different policies at a table"):
+        assemble(from_dict(HANABI | {"generator": "brdiv", "learner": "vdn"}))
+
+
 def test_a_population_has_a_table_for_every_member():
     parts = assemble(from_dict(SMALL | {"generator": "sp", "num_envs": 8}))
     assert parts.trainer.source.tables == 8
@@ -467,5 +534,5 @@ def test_shaping_fades_by_the_steps_of_each_policy():
     settings = SMALL | {"generator": "sp", "generator_settings": {"members": 2}, "num_envs": 8}
     settings |= {"ppo": SMALL["ppo"] | {"shaping_steps": 800}}
     learner = assemble(from_dict(settings)).learner
-    weights = [float(learner._shaping_weight(jnp.int32(n), 4 * 100)) for n in range(4)]
+    weights = [float(learner.shaping_weight(jnp.int32(n), 4 * 100)) for n in range(4)]
     assert weights == [1.0, 0.5, 0.0, 0.0]

@@ -430,20 +430,21 @@ def _defaults(
         "generator": chosen["generator"],
         **({"start_from": benchmark.start_from} if benchmark.start_from else {}),
     }
-    preset = for_learner(chosen["learner"], benchmark.presets.get(chosen["preset"], {}))
+    preset = benchmark.presets.get(chosen["preset"], {})
     tree = merged(merged(paper, preset), benchmark.methods.get(chosen["method"], {}))
     if generator is not None:
         tree = merged(tree, population_defaults(tree, generator))
-    return merged(tree, benchmark.generators.get(chosen["generator"], {}))
+    tree = merged(tree, benchmark.generators.get(chosen["generator"], {}))
+    return for_learner(chosen["learner"], tree)
 
 
-def for_learner(learner: str, preset: Mapping[str, Any]) -> dict[str, Any]:
-    """The preset without settings that this learner does not have, such as PPO's for Q-learning."""
+def for_learner(learner: str, tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without those that this learner does not have, such as PPO's for Q-learning."""
     kind = registry.get("learners", learner)
     if not is_frozen_dataclass(kind):
-        return dict(preset)  # refused later, in words
-    settings, kept = kind(), dict(preset)
-    for name, part in preset.items():
+        return dict(tree)  # refused later, in words
+    settings, kept = kind(), dict(tree)
+    for name, part in tree.items():
         if name in ("ppo", "network", "q"):
             known = vars(getattr(settings, name, None)) if hasattr(settings, name) else {}
             kept[name] = {key: value for key, value in part.items() if key in known}
