@@ -1,5 +1,7 @@
 """The contracts, for everything in the registries."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -53,6 +55,18 @@ def test_partners_keep_their_promises(name):
     env, sequence = example()
     view = env.reset(jax.random.key(0), sequence[0])[1].view
     check_policy(brigade.get("partners", name)(), view, env.num_actions)
+
+
+@pytest.mark.parametrize("name", brigade.names("envs"))
+def test_states_are_described_as_plain_data(name):
+    """For viewers: everything, and what each seat may see, which is no more."""
+    env, sequence = brigade.get("envs", name).example()
+    assert len(set(env.action_names)) == env.num_actions
+    state, _ = env.reset(jax.random.key(0), sequence[0])
+    everything = json.dumps(env.describe(state, sequence[0]))
+    assert len(everything) > 50
+    for seat in range(env.num_agents):
+        assert len(json.dumps(env.describe(state, sequence[0], seat))) <= len(everything)
 
 
 @pytest.mark.parametrize("name", brigade.names("methods"))

@@ -340,7 +340,7 @@ def test_targets_tell_playable_and_useless_cards(name):
     env, games = VARIANTS[name], played(name)
     v, states = env.variant, games.state
     flat = jax.tree.map(lambda x: x[:64].reshape(-1, *x.shape[2:]), states)
-    ours = np.asarray(jax.vmap(lambda s: env.targets(s, env.task())["own_hand"])(flat))
+    ours = np.asarray(jax.vmap(lambda s: env.conventions.labels(s, env.task())["own_hand"])(flat))
     seen = set()
     for row in range(0, len(ours), 7):
         for seat in range(v.players):
@@ -420,7 +420,7 @@ def test_impossible_decks_are_refused(deck, message):
 def test_a_game_with_renamed_colors_is_seen_through_the_symmetry(name):
     """The same moves in both games: other colours, the same everything."""
     env, games = VARIANTS[name], played(name)
-    v, symmetries = env.variant, env.symmetries
+    v, symmetries = env.variant, env.conventions.symmetries
     orders = list(permutations(range(v.colors)))
     assert len(symmetries.observation) == len(symmetries.action) == len(orders)
     assert (symmetries.observation[0] == np.arange(env.obs_shape[0])).all()
@@ -457,7 +457,7 @@ def test_a_game_with_renamed_colors_is_seen_through_the_symmetry(name):
 @pytest.mark.parametrize("name", ["two players", "five players", "one rank"])
 def test_observations_show_the_last_move(name):
     env, games = VARIANTS[name], played(name)
-    shown = env.shown_moves
+    shown = env.conventions.shown_moves
     assert len(shown) == env.num_actions
     for game in range(16):
         moves = int(games.over[game].argmax())
@@ -470,3 +470,24 @@ def test_observations_show_the_last_move(name):
                     if any(all(obs[entry] for entry in entries) for entries in choices)
                 ]
                 assert seen == ([int(games.action[game, time - 1])] if time else [])
+
+
+def test_a_seat_is_not_told_its_own_cards():
+    env, sequence = Hanabi.example()
+    state, _ = env.reset(jax.random.key(3), sequence[0])
+    whole = env.describe(state, sequence[0])
+    cards = [[slot["card"] for slot in hand] for hand in whole["hands"]]
+    assert all(card[0] in "RY" and card[1] in "123" for hand in cards for card in hand)
+    for seat in range(2):
+        seen = env.describe(state, sequence[0], seat)
+        assert [slot["card"] for slot in seen["hands"][seat]] == [None, None]
+        assert [slot["card"] for slot in seen["hands"][1 - seat]] == cards[1 - seat]
+        assert [slot["hinted"] for slot in seen["hands"][seat]] == ["??", "??"]
+    rank = next(
+        n for n, name in enumerate(env.action_names) if name == f"hint +1: rank {cards[1][0][1]}"
+    )
+    after, _ = env.step(jax.random.key(0), state, jnp.array([rank, rank]), sequence[0])
+    told = env.describe(after, sequence[0], 1)
+    assert told["hands"][1][0] == {"card": None, "hinted": f"?{cards[1][0][1]}"}
+    assert told["turn"] == 1
+    assert "hints player 1: rank" in told["last_move"]

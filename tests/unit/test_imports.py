@@ -1,6 +1,7 @@
 """The layout of the package: who may import whom, and what importing costs."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,26 @@ def test_imports_point_one_way(part):
 def test_every_folder_has_its_place_in_the_order():
     folders = {p.name for p in ROOT.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
     assert folders <= set(MAY_IMPORT)
+
+
+ROLES = (
+    "agent|batch|benchmark|env|environment|game|generator|learner|matchmaker|method|policy|source"
+)
+# What strangers name in a config may be anything: this refuses it in words.
+REFUSES = {"isinstance(benchmark, Benchmark)", "isinstance(benchmark.env, Environment)"}
+
+
+@pytest.mark.parametrize("part", ["core", "train", "runs"])
+def test_roles_are_asked_and_not_guessed(part):
+    """What an object can do is a declared member of its base class, here never looked up."""
+    for file in sorted((ROOT / part).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            line = ast.unparse(node) if isinstance(node, ast.Call | ast.Compare) else ""
+            asked = re.match(r"(getattr|hasattr|isinstance|issubclass)\((.*?)[,)]", line)
+            if asked and re.search(rf"\b({ROLES})s?\b", asked[2]) and line not in REFUSES:
+                raise AssertionError(f"{file.name}:{node.lineno}: {line}")
+            by_base = re.search(r"type\(.*\)\.\w+ is (not )?\w+\.\w+", line)
+            assert not by_base, f"{file.name}:{node.lineno}: {line}"
 
 
 def run(code):

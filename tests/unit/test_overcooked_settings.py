@@ -598,3 +598,21 @@ def test_impossible_conditions_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message) as caught:
         task_from_grid(OPEN, **wrong)
     assert "\n" not in str(caught.value)
+
+
+def test_a_seat_with_a_window_is_told_what_is_in_it():
+    env = Overcooked(2, 5, 5, horizon=20, view=(1, 1, 0), start_facing="up")
+    task = task_from_grid(LAYOUTS["coordination_ring"], num_agents=2)
+    state, _ = env.reset(jax.random.key(0), task)
+    whole, seen = env.describe(state, task), env.describe(state, task, 0)
+    assert whole["tiles"][0] == "XXXPX"
+    assert all(player is not None for player in whole["players"])
+    x, y = whole["players"][0][:2]
+    window = {(x + right, y + down) for right in (-1, 0, 1) for down in (-1, 0)}
+    for row, letters in enumerate(seen["tiles"]):
+        for column, letter in enumerate(letters):
+            expected = whole["tiles"][row][column] if (column, row) in window else "?"
+            assert letter == expected
+    assert seen["players"][0] == whole["players"][0]
+    assert (seen["players"][1] is None) == (tuple(whole["players"][1][:2]) not in window)
+    assert env.action_names[env.stay_action] == "stay"

@@ -423,7 +423,7 @@ def test_the_auxiliary_loss_is_added_with_its_weight(kind):
 def test_other_play_renames_the_game_for_all_seats_but_the_first():
     learner = build(layers=1, add=Additions(op=True))
     state, traj = rollout(learner)
-    tables, symmetry = ENV.symmetries, np.asarray(traj.extras["symmetry"])
+    tables, symmetry = ENV.conventions.symmetries, np.asarray(traj.extras["symmetry"])
     assert (symmetry[:, :, 0] == 0).all()
     assert {0, 1} == set(symmetry[:, :, 1].ravel().tolist())  # two colours
     first = np.asarray(traj.view.first[:, :, 1])
@@ -461,7 +461,7 @@ def test_seats_see_the_greedy_move_beside_the_one_played(op):
     """With exploration both differ; the sequences hold what was seen, renamed like the rest."""
     learner = build(VDN, layers=1, add=Additions(sad=True, op=op), exploration=1.0)
     state, traj = rollout(learner)
-    policy, tables = learner.policy, ENV.symmetries
+    policy, tables = learner.policy, ENV.conventions.symmetries
     symmetry = np.zeros(traj.action.shape, int)
     if op:
         symmetry = np.asarray(traj.extras["symmetry"])
@@ -503,7 +503,7 @@ def test_a_partners_move_counts_as_its_greedy_one():
     waits = own.replace(active=jnp.zeros((1, 1), bool))
     _, carry, _ = policy.act(params, carry, waits, KEY, greedy=True)
     assert int(policy.last_move(carry, own)[0, 0]) == legal
-    assert int(observed_move(now.view.obs, ENV.shown_moves)[0]) == NO_MOVE
+    assert int(observed_move(now.view.obs, ENV.conventions.shown_moves)[0]) == NO_MOVE
 
 
 def test_additions_need_a_game_that_offers_them():

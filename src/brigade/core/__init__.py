@@ -5,7 +5,7 @@ repeated from a key. `brigade.testing` checks these requirements.
 """
 
 from brigade.core.benchmark import Benchmark
-from brigade.core.environment import Environment
+from brigade.core.environment import Conventions, Environment
 from brigade.core.learner import Learner, LearnerSettings
 from brigade.core.matchmaker import Matchmaker
 from brigade.core.method import ContinualMethod, LossOf, LossOn
@@ -40,6 +40,7 @@ __all__ = [
     "Benchmark",
     "Cast",
     "ContinualMethod",
+    "Conventions",
     "Environment",
     "Everyone",
     "Group",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from brigade.core.types import (
@@ -11,6 +13,26 @@ from brigade.core.types import (
     Symmetries,
     TimeStep,
 )
+
+
+def no_labels(state: State, task: Any) -> dict[str, Array]:
+    """No labels."""
+    return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Conventions:
+    """What a game knows of itself that helps learners to find conventions others understand."""
+
+    # Renamings that leave the game as it is, for other-play.
+    symmetries: Symmetries | None = None
+    # For every action, which entries of an observation show that it was the last move: a choice of
+    # tuples of entries that are all 1. None: observations do not show it. For SAD.
+    shown_moves: tuple[tuple[tuple[int, ...], ...], ...] | None = None
+    # Labels for auxiliary losses: how many items and classes each has, and a function of the state
+    # and the task that returns classes [seats, items], -1 where there is none.
+    label_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    labels: Callable[[State, Any], dict[str, Array]] = no_labels
 
 
 class Environment:
@@ -71,25 +93,10 @@ class Environment:
         """What observations leave out, in words; empty if nothing. Policies depend on it."""
         return ""
 
-    def targets(self, state: State, task: Any) -> dict[str, Array]:
-        """Labels for auxiliary losses: classes [seats, items], -1 where there is none."""
-        return {}
-
     @property
-    def target_sizes(self) -> dict[str, tuple[int, int]]:
-        """How many items and classes each of the `targets` has."""
-        return {}
-
-    @property
-    def symmetries(self) -> Symmetries | None:
-        """Renamings that leave the game as it is, if any are known."""
-        return None
-
-    @property
-    def shown_moves(self) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
-        """For every action, which entries of an observation show that it was the last move: a
-        choice of tuples of entries that are all 1. None: observations do not show it."""
-        return None
+    def conventions(self) -> Conventions:
+        """What helps learners to find conventions that others understand, if anything is known."""
+        return Conventions()
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -107,6 +114,15 @@ class Environment:
         The other entries are left out of rollouts and matrix products. None: unknown.
         """
         return None
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions, or of the components of a continuous one."""
+        return tuple(f"action {number}" for number in range(self.num_actions))
+
+    def describe(self, state: State, task: Any, seat: int | None = None) -> dict[str, Any]:
+        """One state as plain data, for viewers: what a seat may see, or all of it."""
+        return {}
 
     def picture(self, task: Any) -> Any:
         """RGB picture of a task [height, width, 3], or None."""

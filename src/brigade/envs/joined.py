@@ -124,6 +124,15 @@ class OneOfSeveral(Environment):
         state, then = self.game.step(key, state, self.own_action(action), self.own(task))
         return state, self.widened(then, jnp)
 
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        more = self.num_actions - self.game.num_actions
+        return (*self.game.action_names, *(f"of another game {n}" for n in range(1, more + 1)))
+
+    def describe(self, state: State, task: GameTask, seat: int | None = None) -> dict[str, Any]:
+        described: dict[str, Any] = self.game.describe(state, self.own(task), seat)
+        return described
+
     def picture(self, task: GameTask) -> Any:
         return self.game.picture(self.own(task))
 

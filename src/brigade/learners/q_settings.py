@@ -37,19 +37,20 @@ class Additions:
         if env.continuous:
             raise ValueError("Q-learning needs discrete actions; use ippo")
         game = type(env).__name__
-        if self.op and env.symmetries is None:
+        known = env.conventions
+        if self.op and known.symmetries is None:
             raise ValueError(f"op needs the symmetries of a game, and {game} declares none")
-        if self.sad and env.shown_moves is None:
+        if self.sad and known.shown_moves is None:
             raise ValueError(f"sad needs observations that show the last move; {game} has none")
-        if self.aux and AUX_TARGET not in env.target_sizes:
+        if self.aux and AUX_TARGET not in known.label_sizes:
             raise ValueError(f"aux predicts {AUX_TARGET}, which {game} does not know")
-        items, classes = env.target_sizes[AUX_TARGET] if self.aux else (0, 0)
+        items, classes = known.label_sizes[AUX_TARGET] if self.aux else (0, 0)
         return QPolicy(
             network.build(env, predictions=items * classes),
             env.obs_shape,
             exploration,
-            symmetries=env.symmetries if self.op else None,
-            shown_moves=env.shown_moves if self.sad else None,
+            symmetries=known.symmetries if self.op else None,
+            shown_moves=known.shown_moves if self.sad else None,
             predicts=(AUX_TARGET,) if self.aux else (),
         )
 

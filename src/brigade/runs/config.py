@@ -443,12 +443,13 @@ def for_learner(learner: str, tree: Mapping[str, Any]) -> dict[str, Any]:
     kind = registry.get("learners", learner)
     if not is_frozen_dataclass(kind):
         return dict(tree)  # refused later, in words
-    settings, kept = kind(), dict(tree)
-    for name, part in tree.items():
-        if name in ("ppo", "network", "q"):
-            known = vars(getattr(settings, name, None)) if hasattr(settings, name) else {}
-            kept[name] = {key: value for key, value in part.items() if key in known}
-    return kept
+    groups = {name: vars(group) for name, group in vars(kind()).items()}
+    return {
+        name: {key: value for key, value in part.items() if key in groups.get(name, {})}
+        if name in ("ppo", "network", "q")
+        else part
+        for name, part in tree.items()
+    }
 
 
 def population_defaults(tree: Mapping[str, Any], generator: Any) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def targets_of(
     names = players.learner.predicts
     if not names:
         return {}
-    targets = jax.vmap(env.targets, in_axes=(0, None))(env_state, task)
+    targets = jax.vmap(env.conventions.labels, in_axes=(0, None))(env_state, task)
     return {"targets": {name: of_own_seats(players, seated, targets[name]) for name in names}}
 
 

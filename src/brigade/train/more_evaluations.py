@@ -74,8 +74,12 @@ class FewShot(AlsoEvaluate):
             )
             by_task.append(played)
         seed = SCORE_AXES.index("seed")
-        for name in ("score", "returns"):
-            values = np.concatenate([getattr(played, name) for played in by_task], axis=1)
+        found = {
+            "score": [played.score for played in by_task],
+            "returns": [played.returns for played in by_task],
+        }
+        for name, parts in found.items():
+            values = np.concatenate(parts, axis=1)
             axes = with_attempts(SCORE_AXES, values.ndim)
             record.add(f"{FEW_SHOT}_{name}", np.moveaxis(values, 0, seed), axes)
 

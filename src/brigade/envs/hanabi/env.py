@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from brigade.core import Array, Environment, Key, Symmetries, TaskSequence, TimeStep, View
+from brigade.core import Array, Conventions, Environment, Key, TaskSequence, TimeStep, View
 from brigade.envs.hanabi import rules
 from brigade.envs.hanabi.observe import observations, own_hand, part_sizes
 from brigade.envs.hanabi.rules import State, Task
 from brigade.envs.hanabi.symmetries import color_symmetries, shown_moves
+from brigade.envs.hanabi.text import short_name, table
 from brigade.envs.hanabi.variant import (
     DISCARD,
     HINT_COLOR,
@@ -146,24 +147,25 @@ class Hanabi(Environment):
         reward = self._points(after) - self._points(state)
         return after, self._time_step(after, task, action, reward, self._events(state, after))
 
-    def targets(self, state: State, task: Task) -> dict[str, Array]:
-        """What auxiliary losses can predict: whether one's own cards are playable or useless."""
-        return {"own_hand": own_hand(state, self.variant)}
+    @cached_property
+    def conventions(self) -> Conventions:
+        """All renamings of colours, where observations show the last move, and for auxiliary losses
+        whether each of one's own cards is unknown, playable or discardable."""
+        return Conventions(
+            color_symmetries(self.variant),
+            shown_moves(self.variant),
+            {"own_hand": (self.variant.hand_size, 3)},
+            lambda state, task: {"own_hand": own_hand(state, self.variant)},
+        )
 
     @property
-    def target_sizes(self) -> dict[str, tuple[int, int]]:
-        """A class for every card of one's hand: unknown, playable or discardable."""
-        return {"own_hand": (self.variant.hand_size, 3)}
+    def action_names(self) -> tuple[str, ...]:
+        """Such as "play card 1" and, with offsets to the next players, "hint +1: red"."""
+        return tuple(short_name(action, self.variant) for action in range(self.num_actions))
 
-    @property
-    def symmetries(self) -> Symmetries:
-        """All renamings of colours."""
-        return color_symmetries(self.variant)
-
-    @property
-    def shown_moves(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """Where observations show the last move."""
-        return shown_moves(self.variant)
+    def describe(self, state: State, task: Task, seat: int | None = None) -> dict[str, Any]:
+        """The table; a seat sees of its own cards only what hints have named."""
+        return table(jax.device_get(state), self.variant, seat)
 
     def _points(self, state: State) -> Array:
         return rules.score(state, self.lost_game == "zero").astype(jnp.float32)

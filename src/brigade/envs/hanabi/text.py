@@ -53,6 +53,46 @@ def move_name(action: int, player: int, variant: Variant) -> str:
     return f"player {player} waits"
 
 
+def short_name(action: int, variant: Variant) -> str:
+    """An action as whoever chooses it would say it; +1 is the next player."""
+    moves = variant.moves
+    kind, slot = moves.kind[action], moves.slot[action] + 1
+    if kind in (PLAY, DISCARD):
+        return f"{'play' if kind == PLAY else 'discard'} card {slot}"
+    if kind == HINT_COLOR:
+        return f"hint +{moves.offset[action]}: {COLOR_NAMES[moves.color[action]]}"
+    if kind == HINT_RANK:
+        return f"hint +{moves.offset[action]}: rank {moves.rank[action] + 1}"
+    return "wait"
+
+
+def table(state: State, variant: Variant, seat: int | None = None) -> dict[str, Any]:
+    """The table as plain data; a seat does not see its own cards."""
+    hands = [
+        [
+            {
+                "card": None if player == seat else card_name(int(card), variant),
+                "hinted": hinted_name(state, player, slot, variant),
+            }
+            for slot, card in enumerate(np.asarray(state.hands[player]))
+            if int(card) != NO_CARD
+        ]
+        for player in range(variant.players)
+    ]
+    thrown = np.repeat(np.arange(variant.cards), np.asarray(state.discards))
+    return {
+        "turn": int(state.turn),
+        "hands": hands,
+        "fireworks": np.asarray(state.fireworks).tolist(),
+        "colors": list(COLOR_LETTERS[: variant.colors]),
+        "hints": int(state.hints),
+        "lives": int(state.lives),
+        "deck": variant.deck_size - int(state.drawn),
+        "discards": [card_name(int(card), variant) for card in thrown],
+        "last_move": last_move_name(state, variant),
+    }
+
+
 def last_move_name(state: State, variant: Variant) -> str:
     """The last move with its outcome."""
     last = state.last

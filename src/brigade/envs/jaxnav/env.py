@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -140,6 +140,33 @@ class JaxNav(Environment):
         info = {"events": events, "score": state.reached.mean(dtype=jnp.float32)}
         over = state.done.all()
         return TimeStep(view, reward, over, ~over & (state.time >= self.horizon), info)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Speed and turning: the share of the most, left is positive."""
+        if self.continuous:
+            return ("speed", "turning")
+        return tuple(f"speed {speed:g}, turn {turn:+g}" for speed, turn in ACTIONS)
+
+    def describe(self, state: State, task: Task, seat: int | None = None) -> dict[str, Any]:
+        """The map and all robots; a seat knows where it is, its goal and what its lidar hits."""
+        seen = self._lidar(state, task)
+        state, task, seen = jax.device_get((state, task, seen))
+        robots = [
+            {
+                "place": state.place[robot].tolist(),
+                "heading": float(state.heading[robot]),
+                "goal": state.goal[robot].tolist(),
+                "reached": bool(state.reached[robot]),
+                "crashed": bool(state.crashed[robot]),
+                "lidar": seen[robot].tolist(),
+            }
+            for robot in range(self.num_agents)
+        ]
+        about = {"time": int(state.time), "horizon": self.horizon}
+        if seat is not None:
+            return about | {"robots": [robots[seat]]}
+        return about | {"robots": robots, "walls": task.walls.astype(int).tolist()}
 
     def picture(self, task: Task) -> np.ndarray:
         """RGB picture of a map with the robots at the starts of its first situation."""

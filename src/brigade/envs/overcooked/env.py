@@ -17,14 +17,23 @@ from brigade.envs.overcooked.cooking import COOKING, DELIVERY_REWARD, Cooking, s
 from brigade.envs.overcooked.events import event_names
 from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.envs.overcooked.masks import available_actions
-from brigade.envs.overcooked.observe import Sight, changing_entries, num_channels, observe
+from brigade.envs.overcooked.observe import Sight, changing_entries, in_sight, num_channels, observe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
-from brigade.envs.overcooked.things import ACTIONS, POT, STAY, UP, ingredients_name, thing_name
+from brigade.envs.overcooked.things import (
+    ACTIONS,
+    POT,
+    STAY,
+    TILE_OF_SYMBOL,
+    UP,
+    ingredients_name,
+    thing_name,
+)
 
 Reward = Literal["shared", "individual", "sparse"]
 RecipeKind = Literal["single", "multi"]
 
+SYMBOLS = tuple(TILE_OF_SYMBOL)  # of tiles, by their codes
 FACINGS = "UDRL"  # letters in the recorded traces, in the order of the actions
 
 
@@ -183,6 +192,26 @@ class Overcooked(Environment):
         }
         return TimeStep(view, reward, jnp.bool_(False), state.time >= self.horizon, info)
 
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return ACTIONS
+
+    def describe(self, state: State, task: Task, seat: int | None = None) -> dict[str, Any]:
+        """The kitchen; with a partial view, a seat does not see what is outside its window."""
+        state, task = jax.device_get((state, task))
+        if self.kitchens > 1:
+            task = one_kitchen(task, state.kitchen)
+        scene = describe(state, task) | {
+            "tiles": ["".join(SYMBOLS[kind] for kind in row) for row in task.tile.tolist()],
+            "time": int(state.time),
+            "horizon": self.horizon,
+            "score": float(self.score(state, task)),
+        }
+        if seat is None or self.view == "full":
+            return scene
+        seen = np.asarray(in_sight(state, task, self.view)[seat]).astype(bool)
+        return within_sight(scene, seen.reshape(task.tile.shape))
+
     def picture(self, task: Task) -> np.ndarray:
         """RGB picture of a kitchen at its start."""
         from brigade.envs.overcooked.render import render
@@ -245,6 +274,28 @@ def describe(state: State, task: Task) -> dict[str, Any]:
     }
     counters = [[*place(cell), name(int(counter[cell]))] for cell in np.flatnonzero(counter)]
     return {"players": players, "pots": pots, "counters": sorted(counters)}
+
+
+def within_sight(scene: dict[str, Any], seen: np.ndarray) -> dict[str, Any]:
+    """The scene without what is on tiles that are not `seen` [height, width]; players elsewhere are
+    None, tiles "?"."""
+
+    def visible(x: int, y: int) -> bool:
+        return bool(seen[y, x])
+
+    return scene | {
+        "tiles": [
+            "".join(letter if visible(x, y) else "?" for x, letter in enumerate(row))
+            for y, row in enumerate(scene["tiles"])
+        ],
+        "players": [player if visible(*player[:2]) else None for player in scene["players"]],
+        "pots": {
+            place: pot
+            for place, pot in scene["pots"].items()
+            if visible(*map(int, place.split(",")))
+        },
+        "counters": [each for each in scene["counters"] if visible(*each[:2])],
+    }
 
 
 def pot_by_number(state: State, task: Task, cell: int) -> list[int]:
