@@ -74,7 +74,11 @@ ROLES = (
     "agent|batch|benchmark|env|environment|game|generator|learner|matchmaker|method|policy|source"
 )
 # What strangers name in a config may be anything: this refuses it in words.
-REFUSES = {"isinstance(benchmark, Benchmark)", "isinstance(benchmark.env, Environment)"}
+REFUSES = {
+    "isinstance(benchmark, Benchmark)",
+    "isinstance(benchmark.env, Environment)",
+    "isinstance(config.get('benchmark'), str)",
+}
 
 
 @pytest.mark.parametrize("part", ["core", "train", "runs"])
