@@ -47,6 +47,7 @@ SMALLER = {  # by a word of the command
     "overcooked/layout": f"--steps-per-task 80 --tasks 1 {SHORT}",
     "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT}",
     "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 48 --num-steps 24",
+    "gym": "--num-envs 2 --num-steps 8 --steps-per-task 32 --eval-episodes 2 --env.horizon 20",
     "jaxnav/20": "--seeds 1 --steps-per-task 200 --num-steps 100",
     "zsc_eval/coordination_ring": (
         f"--tasks 1 --seeds 1 --steps-per-task 80 {SHORT} --ppo.minibatches 2"

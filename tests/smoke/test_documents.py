@@ -17,7 +17,7 @@ from brigade import registry
 from brigade.cli import VERBS
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Last, because it lets go of compiled programs that the others share.
 DOCUMENTS.sort(key=lambda path: path.name == "reproduce.md")
 TRAINED_POLICY = ROOT / "docs" / "use_a_policy.md"  # its Python uses what its command trains
