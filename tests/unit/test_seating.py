@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -69,6 +69,25 @@ def test_four_seats_with_two_partners():
     )
     assert all_actions(state).tolist() == [[0, 6, 0, 5]] * 2 + [[5, 5, 0, 0]] * 2
     assert np.asarray(traj.seat).tolist() == [[0, 2]] * 2 + [[2, 3]] * 2
+
+
+@dataclass(frozen=True)
+class Watches(Says):
+    """Its rollouts hold what everybody did."""
+
+    needs_actions: ClassVar[bool] = True
+
+
+def test_a_rollout_holds_the_actions_of_all_seats_if_asked_for():
+    member = jnp.array([[0, 2, 0, 1], [1, 1, 0, 0]])
+    own = jnp.array([[True, False, True, False], [False, False, True, True]])
+    cast, seating = (jnp.array([4, 5, 6]),), Seating(member, own)
+    _, traj = rollout(Players(Watches(), (Group(Says(), 3),), own_seats=2), cast, seating, 2, 4)
+    joint = np.asarray(traj.extras["joint_action"])
+    assert joint.shape == (4, 2, 2, 4)  # timesteps, environments, own seats, all seats
+    assert (joint == np.array([[0, 6, 0, 5], [5, 5, 0, 0]])[None, :, None]).all()
+    _, without = rollout(Players(Says(), (Group(Says(), 3),), own_seats=2), cast, seating, 2, 4)
+    assert "joint_action" not in without.extras
 
 
 @pytest.mark.parametrize("balanced", [False, True])

@@ -49,6 +49,12 @@ class Policy:
         return ()
 
     @property
+    def needs_actions(self) -> bool:
+        """Whether rollouts should hold the actions of all seats, in `extras["joint_action"]`
+        [T, B, own seats, all seats, ...]."""
+        return False
+
+    @property
     def distribution(self) -> type[Sampled]:
         """What the logits of its learner's `outputs` mean."""
         return Categorical

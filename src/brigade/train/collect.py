@@ -47,6 +47,7 @@ def collect(
         played = play_step(env, players, seated, state, (act_key, step_key), task)
         then, after = played.after.step, played.after
         extras = played.extras | targets_of(env, players, seated, state.env_state, task)
+        extras = with_actions(players, extras, played.action)
         valid = ~now.truncated
         record = Trajectory(
             view=players.own_view(seated, now.view),
@@ -98,6 +99,15 @@ def targets_of(
         return {}
     targets = jax.vmap(env.conventions.labels, in_axes=(0, None))(env_state, task)
     return {"targets": {name: of_own_seats(players, seated, targets[name]) for name in names}}
+
+
+def with_actions(players: Players, extras: dict[str, Any], action: Array) -> dict[str, Any]:
+    """With the actions of all seats [num_envs, own seats, all seats, ...], if they are needed."""
+    if not players.learner.needs_actions:
+        return extras
+    own, _ = players.seats(action.shape[1])
+    shape = (len(action), own, *action.shape[1:])
+    return extras | {"joint_action": jnp.broadcast_to(action[:, None], shape)}
 
 
 def of_own_seats(players: Players, seated: Seated, x: Array) -> Array:

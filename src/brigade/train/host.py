@@ -32,7 +32,7 @@ from brigade.core import (
     View,
 )
 from brigade.errors import UserError
-from brigade.train.collect import of_own_seats, reseated
+from brigade.train.collect import of_own_seats, reseated, with_actions
 from brigade.train.evaluate import Evaluation, Evaluator, seating_of, shape_of
 from brigade.train.play import Games
 from brigade.train.players import Players, Seated
@@ -154,7 +154,8 @@ class HostSource(Source):
         seated = self.players.take_seats(acting)
         action, _, extras = self.players.act(seated, state.memory, state.step.view, key)
         carry = self.players.carry_to_train(seated, state.memory)
-        slots = Slots(state.step, action, state.step, extras)
+        extras_of_steps = with_actions(self.players, extras, action)
+        slots = Slots(state.step, action, state.step, extras_of_steps)
 
         def repeated(tree: Any, number: int) -> Any:
             return jax.tree.map(lambda x: jnp.zeros((number, *x.shape), x.dtype), tree)
@@ -186,7 +187,7 @@ class HostSource(Source):
                     self.players, seated, memory, now.view, act_key, greedy=False
                 )
                 then = games.step(np.asarray(action))
-                slots.append(Slots(now, action, then, extras))
+                slots.append(Slots(now, action, then, with_actions(self.players, extras, action)))
                 now = then
         now = with_task(now, task_id)
         OPEN.keep(self.purpose, user, games, now, self.seeds)
