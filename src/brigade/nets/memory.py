@@ -2,7 +2,10 @@
 
 Inputs are projected for all timesteps at once, so a timestep is one product with the hidden state
 and one elementwise function. The backward pass is written by hand so that the gradient of the
-weights is one product over all timesteps, instead of one more product and sum per timestep.
+weights is one product over all timesteps with a float32 sum; differentiated automatically, it is a
+bfloat16 sum of one product per timestep. That is for precision, hardly for speed: forward and
+backward of 32 sequences of 50 timesteps with 128 units take 7.0 ms by hand and 6.5 automatically
+with a GRU, 9.0 and 9.7 with an LSTM (two CPU cores, float32); on one H200 a GRU takes 3.4 and 3.6.
 """
 
 from __future__ import annotations
