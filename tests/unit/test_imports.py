@@ -1,6 +1,7 @@
 """The layout of the package: who may import whom, and what importing costs."""
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -92,6 +93,16 @@ def test_roles_are_asked_and_not_guessed(part):
                 raise AssertionError(f"{file.name}:{node.lineno}: {line}")
             by_base = re.search(r"type\(.*\)\.\w+ is (not )?\w+\.\w+", line)
             assert not by_base, f"{file.name}:{node.lineno}: {line}"
+
+
+def test_the_picture_of_the_packages_shows_their_imports():
+    pictures = ROOT.parents[1] / "docs" / "pictures"
+    spec = importlib.util.spec_from_file_location("make_packages", pictures / "make_packages.py")
+    drawn = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawn)
+    assert set(drawn.QUESTIONS) == {p.name for p in ROOT.iterdir() if (p / "__init__.py").exists()}
+    now = (pictures / "packages.svg").read_text(encoding="utf-8")
+    assert now == drawn.picture(), "packages.svg is old: run python docs/pictures/make_packages.py"
 
 
 def run(code):
