@@ -51,7 +51,7 @@ def imports(package: str) -> set[str]:
                 found |= {alias.name for alias in node.names}
     parts = [name.split(".") for name in found]
     own = {part[1] for part in parts if part[0] == "brigade" and len(part) > 1}
-    return (own & set(QUESTIONS)) - {package}
+    return (own & set(QUESTIONS)) - {package, "metrics"}  # which everybody may use
 
 
 def needed() -> dict[str, set[str]]:
