@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -49,6 +50,8 @@ class GymGame(Simulator):
     def _vectorised(self, num_envs: int, pictures: bool) -> VectorEnv:
         """Gymnasium's vector environment: processes, its own for this id, or one after another."""
         more: dict[str, Any] = {"render_mode": "rgb_array"} if pictures else {}
+        if pictures:
+            os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame looks for a loudspeaker
         make = maker(self.id, self.horizon, **more)
         if self.processes and not pictures:
             # Not forked from here: JAX has threads, and a fork of those can wait forever.
