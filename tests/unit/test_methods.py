@@ -25,6 +25,9 @@ from brigade.methods.online_ewc import OnlineEWC
 from brigade.methods.packnet import PackNet
 from brigade.methods.si import SI
 from brigade.nets import ActorCritic
+from brigade.partners.files import load_policies
+from brigade.runs.config import from_dict
+from brigade.runs.run import load, run
 from brigade.train import DeviceSource, Players
 from brigade.train.trainer import stack_sequences
 
@@ -927,3 +930,40 @@ def test_bad_coefficients_are_refused(method, value):
 def test_bad_settings_are_refused(method, setting, value):
     with pytest.raises(ValueError, match=f"^{setting} is .*; it must be "):
         method(**{setting: value})
+
+
+# --- networks ---
+
+WIDER = '''
+"""A method that works with a wider network than the run asks for."""
+
+from dataclasses import dataclass, replace
+
+from brigade.core import ContinualMethod
+
+
+@dataclass(frozen=True)
+class Wider(ContinualMethod):
+    more: int = 4
+
+    def equip(self, learner):
+        network = learner.policy.network
+        sizes = tuple(size + self.more for size in network.hidden)
+        return replace(learner, policy=replace(learner.policy, network=network.clone(hidden=sizes)))
+'''
+
+
+def test_a_method_may_change_the_network_before_training(tmp_path):
+    """Parts, parameters, checkpoints and exports are those of the changed network."""
+    file = tmp_path / "wider.py"
+    file.write_text(WIDER)
+    settings = {"benchmark": "overcooked/layout", "preset": "laptop", "env": {"horizon": 20}}
+    settings |= {"method": f"{file}:Wider", "network": {"hidden": [8]}, "num_envs": 4}
+    settings |= {"num_steps": 20, "steps_per_task": 80, "eval_episodes": 2}
+    settings |= {"ppo": {"minibatches": 2}}
+    done = run(from_dict(settings), tmp_path / "run")
+    loaded = load(done.path, trust=True)
+    kernel = loaded.params["actor_trunk"]["Hidden_0"]["Linear_0"]["kernel"]
+    assert kernel.shape[-1] == 12
+    exported = load_policies(loaded.export(tmp_path / "wider.safetensors"))
+    assert exported.policy.network.hidden == (12,)
