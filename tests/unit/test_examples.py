@@ -1,5 +1,6 @@
 """The files of examples/: they keep the contracts, and their numbers are right."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,13 @@ from flax import struct
 from support.parts import example, make_learner, make_trainer
 
 import brigade
-from brigade.core import Benchmark
+from brigade.core import Acting, Benchmark
+from brigade.learners import NetworkConfig
 from brigade.nets import ActorCritic
-from brigade.testing import check_environment, check_method, check_policy
+from brigade.testing import check_environment, check_learner, check_method, check_policy
+from brigade.train import DeviceSource, Players
 
+ENV = example()[0]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -156,6 +160,33 @@ class FakeState:
 
 def test_meeting_keeps_the_promises_of_an_environment():
     check_environment(*of_file("envs", "meeting.py:Meeting").example())
+
+
+def test_reinforce_keeps_the_promises_of_a_learner():
+    env, sequence = example()
+    settings = of_file("learners", "reinforce.py:Reinforce")(network=NetworkConfig(hidden=(8,)))
+    learner = settings.build(env, num_tasks=3, updates_per_task=4)
+    check_learner(learner, DeviceSource(env, Players(learner.policy), 4, 20), sequence[0])
+
+
+def test_the_returns_of_reinforce_by_hand():
+    """Two rewards in one episode and one in the next: 1 + 0.5 * 2, 2, and 4, normalised."""
+    kind = of_file("learners", "reinforce.py:Reinforce")
+    config = replace(kind().reinforce, gamma=0.5)
+    learner = replace(kind().build(ENV, num_tasks=1, updates_per_task=1), config=config)
+    source = DeviceSource(ENV, Players(learner.policy), 1, 3)
+    task = example()[1][0]
+    state = learner.init(jax.random.key(0))
+    start = source.start(jax.random.key(0), task)
+    _, traj = source.next(start, Acting(state.params), task, jax.random.key(0))
+    reward = jnp.array([1.0, 2.0, 4.0])[:, None, None] * jnp.ones((1, 1, 2))
+    ends = jnp.array([[False], [True], [False]])
+    traj = traj.replace(reward=reward, terminated=ends, info={})
+    _, moves, index = learner.prepare(state, traj, jax.random.key(0))
+    expected = np.repeat([2.0, 2.0, 4.0], 2)
+    expected = (expected - expected.mean()) / expected.std()
+    np.testing.assert_allclose(moves.returns, expected, rtol=1e-4)
+    assert index.shape == (1, 6)
 
 
 def test_ippo_learns_to_meet(tmp_path):
