@@ -176,6 +176,8 @@ def made_small(words: list[str]) -> list[str]:
         flags = SMALL_Q if verb in ("run", "reproduce") else ""
     elif "pqn" in words:
         flags = SMALL_PQN
+    elif "examples/reinforce.py:Reinforce" in words:
+        flags = "--num-envs 2 --num-steps 24 --steps-per-task 48 --eval-episodes 2"
     elif verb in ("run", "reproduce"):
         flags = " ".join([SMALL, *(SMALLER.get(word, "") for word in words)])
     elif verb == "population":

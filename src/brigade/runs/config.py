@@ -209,12 +209,13 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
     chosen = _choices(tree, words, benchmark)
     shape = _experiment_type(chosen, benchmark)
     given = [*as_flags(tree), *words]
-    _check_names([*as_flags(_defaults(benchmark, chosen)), *given], shape)
-    parsed = _parse(shape, [benchmark_name, *as_flags(_defaults(benchmark, chosen)), *given])
+    defaults = _defaults(benchmark, chosen, shape)
+    _check_names([*as_flags(defaults), *given], shape)
+    parsed = _parse(shape, [benchmark_name, *as_flags(defaults), *given])
     generator = getattr(parsed, "generator", None)
     if benchmark.settings is not None or generator is not None:  # these can change the defaults
         benchmark = configured(benchmark, getattr(parsed, "env", None))
-        defaults = _defaults(benchmark, chosen, generator)
+        defaults = _defaults(benchmark, chosen, shape, generator)
         parsed = _parse(shape, [benchmark_name, *as_flags(defaults), *given])
         parsed = dataclasses.replace(parsed, **settled(parsed, benchmark))
     config = dataclasses.replace(parsed.config, preset=chosen["preset"])
@@ -354,8 +355,8 @@ def help_text(arguments: Sequence[str]) -> str:
     benchmark = load_benchmark(name)
     chosen = _choices({}, words[1:] if named else words, benchmark)
     shape = _experiment_type(chosen, benchmark)
-    parsed = _parse(shape, [name, *as_flags(_defaults(benchmark, chosen))])
-    defaults = _defaults(benchmark, chosen, getattr(parsed, "generator", None))
+    parsed = _parse(shape, [name, *as_flags(_defaults(benchmark, chosen, shape))])
+    defaults = _defaults(benchmark, chosen, shape, getattr(parsed, "generator", None))
     parsed = _parse(shape, [name, *as_flags(defaults)])
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
@@ -414,7 +415,7 @@ def _choices(tree: Mapping[str, Any], words: Sequence[str], benchmark: Benchmark
 
 
 def _defaults(
-    benchmark: Benchmark, chosen: Mapping[str, str], generator: Any = None
+    benchmark: Benchmark, chosen: Mapping[str, str], shape: Any, generator: Any = None
 ) -> dict[str, Any]:
     """The defaults of the benchmark, overridden by the preset's, the method's, the generator's."""
     paper = {
@@ -435,15 +436,13 @@ def _defaults(
     if generator is not None:
         tree = merged(tree, population_defaults(tree, generator))
     tree = merged(tree, benchmark.generators.get(chosen["generator"], {}))
-    return for_learner(chosen["learner"], tree)
+    learner: Any = shape.__dataclass_fields__["learner"].default
+    return for_learner(learner, tree)
 
 
-def for_learner(learner: str, tree: Mapping[str, Any]) -> dict[str, Any]:
+def for_learner(learner: LearnerSettings, tree: Mapping[str, Any]) -> dict[str, Any]:
     """Settings without those that this learner does not have, such as PPO's for Q-learning."""
-    kind = registry.get("learners", learner)
-    if not is_frozen_dataclass(kind):
-        return dict(tree)  # refused later, in words
-    groups = {name: vars(group) for name, group in vars(kind()).items()}
+    groups = {name: vars(group) for name, group in vars(learner).items()}
     return {
         name: {key: value for key, value in part.items() if key in groups.get(name, {})}
         if name in ("ppo", "network", "q")
