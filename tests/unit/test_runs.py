@@ -1,5 +1,6 @@
 """Run folders: what is in them, and that nothing is lost, overwritten or executed."""
 
+import io
 import itertools
 import json
 import os
@@ -9,17 +10,20 @@ import sys
 import tarfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 
 import brigade
 from brigade import registry
 from brigade.errors import UserError
 from brigade.report import read_run
 from brigade.runs import folder as folders
+from brigade.runs import progress as progress_module
 from brigade.runs.assemble import assemble
 from brigade.runs.config import MAX_UPDATES, completed, from_dict, read_file
 from brigade.runs.folder import RunFolder, RunFolderError, write_atomically
@@ -508,3 +512,25 @@ def test_packnet_refuses_a_stream_in_which_tasks_come_back():
     assemble(from_dict(settings | {"tasks": 9}))
     with pytest.raises(UserError, match="packnet needs streams of new tasks"):
         assemble(from_dict(settings | {"tasks": 11}))
+
+
+def test_the_speed_counts_updates_that_have_ended(monkeypatch):
+    """Programs run on while Python goes on; the score of an update is known when it has ended."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock.now)
+
+    class Score:
+        """Takes five seconds to be there."""
+
+        def __array__(self, dtype=None, copy=None):
+            clock.now += 5.0
+            return np.array([0.5], dtype)
+
+    shown = io.StringIO()
+    display = progress_module.Display(console=Console(file=shown, width=200))
+    record = SimpleNamespace(ends=lambda: [400], score=[np.full((1, 1), 0.5)])
+    experiment = SimpleNamespace(config=SimpleNamespace(total_tasks=1, updates_per_task=4, seeds=1))
+    for update in (1, 2, 3):
+        progress = Progress(0, update, 100 * update, {"score": Score()}, evaluated=True)
+        display(progress, SimpleNamespace(record=record), experiment)
+    assert "20 steps/s  0:05 left" in shown.getvalue().splitlines()[-1]

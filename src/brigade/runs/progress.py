@@ -45,9 +45,11 @@ class Display:
         """Show the progress."""
         if self.quiet:
             return
+        # Its value is known once the update has ended, so time is taken after reading it.
+        score = float(np.mean(np.asarray(progress.metrics.get("score", np.nan))))
         if self.first_steps is None and progress.update:  # compiled: time from here
             self.first_steps, self.start_time = progress.steps, time.monotonic()
-        line = self.describe(progress, position, experiment)
+        line = self.describe(progress, position, experiment, score)
         now = time.monotonic()
         if self.is_live:
             self.live.update(self.table(line))
@@ -58,7 +60,9 @@ class Display:
             print(line + scores, file=self.console.file, flush=True)
             self.line = now
 
-    def describe(self, progress: Progress, position: Position, experiment: Experiment) -> str:
+    def describe(
+        self, progress: Progress, position: Position, experiment: Experiment, score: float
+    ) -> str:
         """Task, update, score, speed, time left."""
         config = experiment.config
         total = position.record.ends()[-1]
@@ -68,7 +72,6 @@ class Display:
             f"task {progress.task + 1}/{config.total_tasks}",
             f"update {progress.update}/{config.updates_per_task}",
         ]
-        score = float(np.mean(np.asarray(progress.metrics.get("score", np.nan))))
         if not np.isnan(score):
             parts.append(f"score {score:.2f}")
         if done > 0 and elapsed > 0:
