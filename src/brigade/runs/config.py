@@ -241,7 +241,7 @@ def from_json(text: str, folder: Path, say: Callable[[str], None] = print) -> Ex
     """Read the config.json of a run folder; `say` is told if the user's code has changed since."""
     where = str(folder / "config.json")
     settings = with_paths(settings_of_run(text, where), folder)
-    return from_dict(completed(with_kept_code(settings, code_of_run(text, where), folder, say)))
+    return from_dict(with_kept_code(settings, code_of_run(text, where), folder, say))
 
 
 def settings_of_run(content: bytes | str, where: str) -> dict[str, Any]:
@@ -257,37 +257,13 @@ def settings_of_run(content: bytes | str, where: str) -> dict[str, Any]:
 
 
 def code_of_run(content: bytes | str, where: str) -> dict[str, str]:
-    """Where a run keeps copies of the user's Python files; older runs have none."""
+    """Where a run keeps copies of the user's Python files."""
     tree = parse_json(content, where)
     code = entry(tree, "code", dict, where) if "code" in tree else {}
     return {
         file: expect(copy, str, f"{where}: the copy of {shown(file)}")
         for file, copy in code.items()
     }
-
-
-def completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a run, with settings that its version did not have yet as they were then."""
-    config = dict(config)
-    if group(config, "env") and isinstance(config.get("benchmark"), str):
-        settings = load_benchmark(config["benchmark"]).settings
-        config["env"] = {**getattr(settings, "earlier", {}), **config["env"]}
-    if "q" in config:
-        return config  # the rest is about PPO
-    memory = group(config, "network").get("memory", "none")
-    ppo = group(config, "ppo")
-    if memory != "none" and "sequence_length" not in ppo and "num_steps" in config:
-        # Recurrent policies were trained on whole rollouts in earlier versions.
-        config["ppo"] = {**ppo, "sequence_length": config["num_steps"]}
-    if memory == "none" and ppo.pop("sequence_length", None) is not None:
-        config["ppo"] = ppo  # it had no effect in earlier versions and is refused now
-    return config
-
-
-def group(config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A group of settings; empty if there is none, or something else that is refused later."""
-    found = config.get(name)
-    return dict(found) if isinstance(found, Mapping) else {}
 
 
 def read_file(path: str, trust: bool = False) -> dict[str, Any]:
@@ -303,7 +279,7 @@ def read_file(path: str, trust: bool = False) -> dict[str, Any]:
         require_trust(settings, trust, path)
         folder = Path(path).parent
         code = code_of_run(content, path)
-        return completed(with_kept_code(with_paths(settings, folder), code, folder, print_error))
+        return with_kept_code(with_paths(settings, folder), code, folder, print_error)
     require_trust(tree, trust, path)
     return checked_settings(tree, path)
 
