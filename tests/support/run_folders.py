@@ -4,6 +4,9 @@ import json
 
 import numpy as np
 
+from brigade.core.benchmark import CONTINUAL_MEASURES
+from brigade.metrics.record import SCORE_AXES
+
 # A run of two updates, for tests that damage its folder.
 TINY = {
     "benchmark": "meal/level-1",
@@ -31,14 +34,23 @@ STEPS = [0, 50, 100, 150, 200]
 # [eval, task] of both seeds
 FIRST = [[0, 0], [0.5, 0], [1.0, 0], [0.5, 0.4], [0.5, 0.8]]
 SECOND = [[0, 0], [0.4, 0], [0.8, 0.2], [0.8, 0.4], [0.4, 0.62]]
+# What a record tells besides its evaluations, if the learner has all seats.
+ALONE = {
+    "axes": np.array(["eval", *SCORE_AXES]),
+    "partner_names": np.array(["self"]),
+    "seat_names": np.array(["all"]),
+    "repetitions": np.array(1),
+    "steps_per_task": np.array(100),
+    "earlier_ends": np.array([], np.int64),
+}
 
 
 def make_run(path, evals=5, names=("kitchen 1", "kitchen 2"), config=CONFIG, number=1, **arrays):
     """Two seeds (3 and 4), two tasks of 100 steps, two episodes 0.1 above and below the mean."""
     path.mkdir(parents=True)
-    head = {"format": number, "brigade": "0.1.0", "config": config}
+    head = {"format": number, "brigade": "0.1.0", "measures": CONTINUAL_MEASURES, "config": config}
     (path / "config.json").write_text(json.dumps(head))
-    mean = np.stack([FIRST, SECOND], axis=-1)[:evals, :, None, :, None]
+    mean = np.stack([FIRST, SECOND], axis=-1)[:evals, :, None, None, :, None]
     score = (mean + np.array([-0.1, 0.1])).astype(np.float32)
     content = {
         "score": score,
@@ -47,9 +59,8 @@ def make_run(path, evals=5, names=("kitchen 1", "kitchen 2"), config=CONFIG, num
         "task_ends": np.array([100, 200]),
         "task_names": np.array(names),
         "seeds": np.array([3, 4]),
-        "axes": np.array(["eval", "task", "partner", "seed", "episode"]),
     }
-    np.savez(path / "returns.npz", **(content | arrays))
+    np.savez(path / "returns.npz", **(ALONE | content | arrays))
     rows = [{"task": 0, "update": i, "steps": 10 * i, "seconds": 0.1 * i} for i in range(1, 6)]
     lines = [json.dumps(row | {"metrics": {"score": [0.1, 0.3], "loss": [1, 2]}}) for row in rows]
     (path / "log.jsonl").write_text("\n".join(lines) + "\n")
@@ -58,7 +69,7 @@ def make_run(path, evals=5, names=("kitchen 1", "kitchen 2"), config=CONFIG, num
 
 def many_seeds(path, number=6, **options):
     """As `make_run`, with the two seeds repeated."""
-    score = np.tile(np.stack([FIRST, SECOND], axis=-1), number // 2)[:, :, None, :, None]
+    score = np.tile(np.stack([FIRST, SECOND], axis=-1), number // 2)[:, :, None, None, :, None]
     arrays = {"score": score, "returns": 20 * score, "seeds": np.arange(number)}
     run = make_run(path, **(arrays | options))
     (run / "log.jsonl").unlink()  # of two seeds

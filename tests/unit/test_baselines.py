@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import brigade
-from brigade.benchmarks.jaxnav import twenty
+from brigade.benchmarks.jaxnav import maps as random_maps
 from brigade.benchmarks.meal import level_1
 from brigade.report import read_run
 from brigade.report.summary import summary
@@ -171,7 +171,7 @@ def test_tasks_are_grouped_by_what_fits_into_half_the_memory():
 
 
 def test_what_a_rollout_takes_depends_on_the_kind_of_numbers():
-    kitchens, maps = level_1(), twenty()
+    kitchens, maps = level_1(), random_maps()
     bytes_seen = 2 * 7 * 7 * 26
     assert rollout_bytes(kitchens.env, kitchens.sequence(0, 1, 1)[0], 10) == 10 * bytes_seen
     entries = 2 * maps.env.obs_shape[0]

@@ -218,33 +218,28 @@ def test_generalization_improvement_is_the_mean_gain() -> None:
 # --- ZSC-Eval -----------------------------------------------------------------------------------
 
 
+def br_proximity(returns, best, **options) -> float:
+    """BR-Prox of one ego with every partner on one seat."""
+    one, best = np.reshape(returns, (1, -1, 1)), np.reshape(best, (-1, 1))
+    return zsc_eval.br_proximity_table(one, best, **options).value
+
+
 def test_br_proximity_averages_the_middle_half_of_the_ratios() -> None:
     # Ratios .1, .5, 1.5, 2: the middle half is .5 and 1.5. Capped at 1 it is .5 and 1.
-    assert zsc_eval.br_proximity([1, 5, 30, 20], [10, 10, 20, 10]) == pytest.approx(1.0)
-    assert zsc_eval.br_proximity([1, 5, 30, 20], [10, 10, 20, 10], clip=True) == pytest.approx(0.75)
+    assert br_proximity([1, 5, 30, 20], [10, 10, 20, 10]) == pytest.approx(1.0)
+    released = br_proximity([1, 5, 30, 20], [10, 10, 20, 10], as_released=True)
+    assert released == pytest.approx(0.75)
 
 
 def test_br_proximity_rounds_the_trimmed_quarter_down() -> None:
     # Seven ratios: 7 // 4 = 1 goes at each end, (2 + 3 + 4 + 5 + 6) / 5 stays.
-    assert zsc_eval.br_proximity([7, 1, 6, 2, 5, 3, 4], np.ones(7)) == pytest.approx(4.0)
+    assert br_proximity([7, 1, 6, 2, 5, 3, 4], np.ones(7)) == pytest.approx(4.0)
     # Three ratios are too few to trim.
-    assert zsc_eval.br_proximity([0, 0, 3], np.ones(3)) == pytest.approx(1.0)
-
-
-def test_br_proximity_takes_seeds_partners_and_seats_alike() -> None:
-    returns = np.arange(1.0, 25.0)
-    flat = zsc_eval.br_proximity(returns, np.full(24, 30.0))
-    cube = zsc_eval.br_proximity(returns.reshape(2, 3, 4), np.full((2, 3, 4), 30.0))
-    assert cube == pytest.approx(flat)
-
-
-def test_a_best_response_worth_nothing_has_no_ratio() -> None:
-    assert zsc_eval.br_proximity([5, 4], [10, 0]) == pytest.approx(0.5)
-    assert isnan(zsc_eval.br_proximity([5, 4], [0, 0]))
+    assert br_proximity([0, 0, 3], np.ones(3)) == pytest.approx(1.0)
 
 
 def test_a_missing_return_is_not_trimmed_away() -> None:
-    assert isnan(zsc_eval.br_proximity([1, 2, 3, nan], np.ones(4)))
+    assert isnan(br_proximity([1, 2, 3, nan], np.ones(4)))
 
 
 def test_br_diversity_is_the_determinant_of_the_scaled_gram_matrix() -> None:
@@ -284,21 +279,6 @@ def test_smoothing_keeps_the_repetitions_apart() -> None:
 def test_a_repetition_without_a_reference_is_undefined(metric: Callable[..., object]) -> None:
     assert isnan(float(metric([[1, 2, 3]])))  # type: ignore[arg-type]
     assert isnan(float(metric([[0, 0, 0], [1, 2, 3]])))  # type: ignore[arg-type]
-
-
-def test_dormant_units_are_those_far_below_the_mean_of_their_layer() -> None:
-    # Mean |activation| per unit: 2, 0, .01, 1.99; layer mean 1; scores 2, 0, .01 and 1.99.
-    layer = [[2.0, 0.0, 0.01, -1.98], [-2.0, 0.0, -0.01, 2.0]]
-    assert plasticity.dormant_ratio(layer, threshold=0.02) == pytest.approx(0.5)
-    assert plasticity.dormant_ratio(layer, threshold=0.005) == pytest.approx(0.25)
-
-
-def test_a_silent_layer_is_dormant_as_a_whole() -> None:
-    assert plasticity.dormant_ratio(np.zeros((3, 4))) == 1.0
-
-
-def test_a_diverged_layer_has_no_dormant_ratio() -> None:
-    assert isnan(plasticity.dormant_ratio([[1.0, nan]]))
 
 
 # --- ICRL4AHT and seeds -------------------------------------------------------------------------
@@ -372,16 +352,10 @@ def test_one_seed_has_a_mean_but_no_interval() -> None:
             lambda: lifelong_hanabi.generalization_improvement([1, 2], [1]),
             r"after must have shape \(2,\)",
         ),
-        (
-            lambda: zsc_eval.br_proximity([1, 2], [1]),
-            r"best_response_returns must have shape \(2,\)",
-        ),
-        (lambda: zsc_eval.br_proximity([], []), "returns must be a full array"),
         (lambda: zsc_eval.br_diversity([1, 2]), r"features must .* \[partner, feature\]"),
         (lambda: plasticity.raw_auc_ratio([1, 2]), r"reward must .* \[repetition, step\]"),
         (lambda: plasticity.auc_loss([[1], [2]]), "reward needs at least two steps"),
         (lambda: plasticity.auc_loss([[1, 2], [2, 3]], sigma=-1), "sigma must be zero or more"),
-        (lambda: plasticity.dormant_ratio([1, 2]), r"activations must .* \[batch, unit\]"),
         (lambda: icrl4aht.adaptation_gain([1, 2, 3], window=4), "from 1 to the 3 episodes, got 4"),
         (lambda: icrl4aht.adaptation_gain([1, 2, 3], window=0), "from 1 to the 3 episodes, got 0"),
         (lambda: mean_and_interval(3.0), "values must be a full array"),

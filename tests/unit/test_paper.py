@@ -212,7 +212,7 @@ def test_the_matrix_has_every_task_after_every_training(tmp_path):
 
 def test_of_many_tasks_some_get_a_panel(tmp_path):
     number = 50
-    score = np.zeros((1, number, 1, 2, 1))
+    score = np.zeros((1, number, 1, 1, 2, 1))
     many = {
         "score": score,
         "returns": score,
@@ -229,8 +229,8 @@ def test_statistics_compare_with_the_first_run_over_common_seeds(tmp_path):
     first, other = (
         read_run(make_run(tmp_path / name, score=score, returns=score, seeds=np.array(seeds)))
         for name, score, seeds in (
-            ("a", np.stack([FIRST, SECOND], axis=-1)[:, :, None, :, None], [3, 4]),
-            ("b", np.stack([SECOND, FIRST], axis=-1)[:, :, None, :, None] - 0.1, [4, 5]),
+            ("a", np.stack([FIRST, SECOND], axis=-1)[:, :, None, None, :, None], [3, 4]),
+            ("b", np.stack([SECOND, FIRST], axis=-1)[:, :, None, None, :, None] - 0.1, [4, 5]),
         )
     )
     one, two = statistics([first, other])
@@ -243,8 +243,7 @@ def test_statistics_compare_with_the_first_run_over_common_seeds(tmp_path):
     texts = rows(["A", "B"], [one, two])
     assert texts[1][-2:] == ["+0.10", "-"]
     alone = first.arrays["score"][..., :1, :]
-    axes = {"axes": first.arrays["axes"], "seat_names": first.arrays["seat_names"]}
-    single = make_run(tmp_path / "d", score=alone, returns=alone, seeds=np.array([3]), **axes)
+    single = make_run(tmp_path / "d", score=alone, returns=alone, seeds=np.array([3]))
     assert statistics([first, read_run(single)])[1].improvement is None
     elsewhere = make_run(tmp_path / "c", config=CONFIG | {"benchmark": "meal/level-2"})
     assert statistics([first, read_run(elsewhere)])[1].improvement is None

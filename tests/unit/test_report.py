@@ -17,6 +17,7 @@ from support.run_folders import CONFIG, FIRST, SECOND, make_run, many_seeds
 
 from brigade.envs.overcooked.events import EVENTS
 from brigade.errors import UserError
+from brigade.metrics.record import EVENT_AXES
 from brigade.report import (
     RunFolderError,
     coordination,
@@ -102,7 +103,6 @@ def test_partners_and_seats_are_axes_of_their_own(tmp_path):
     named = {
         "score": score,
         "returns": score,
-        "axes": np.array(["eval", "task", "partner", "seat", "seed", "episode"]),
         "partner_names": np.array(["human", "static"]),
         "seat_names": np.array(["0", "1"]),
     }
@@ -194,7 +194,7 @@ def test_unfinished_run_says_what_is_known(tmp_path, evals, trained, lost):
 
 
 def test_one_seed_has_no_interval(tmp_path):
-    one = np.array(FIRST)[:, :, None, None, None]
+    one = np.array(FIRST)[:, :, None, None, None, None]
     arrays = {"score": one, "returns": one, "seeds": np.array([7])}
     folder = make_run(tmp_path / "run", **arrays)
     (folder / "log.jsonl").unlink()
@@ -575,7 +575,7 @@ def test_broken_folder_is_one_clear_line(tmp_path, case):
 
 WRONG = {
     "score": (np.zeros((5, 2)), "score"),
-    "returns": (np.zeros((5, 2, 1, 2, 1)), "returns"),
+    "returns": (np.zeros((5, 2, 1, 1, 2, 1)), "returns"),
     "steps": (np.array([0, 50, 50, 150, 200]), "increasing"),
     "task_ends": (np.array([0, 100]), "increasing"),
     "task_names": (np.array(["only one"]), "one name per task"),
@@ -617,11 +617,12 @@ def test_damaged_compressed_data_is_an_error(tmp_path):
 
 def test_a_run_that_tells_of_events_shows_how_seats_share_their_work(tmp_path):
     quiet = read_run(make_run(tmp_path / "quiet"))
-    events = np.zeros((*quiet.score.shape, 2, len(EVENTS)))  # the axes of older runs
+    events = np.zeros((5, 2, 1, 1, 2, 2, len(EVENTS)))
     events[..., 0, EVENTS.index("delivery")] = 3
     events[..., 1, EVENTS.index("delivery")] = 1
     events[..., 1, EVENTS.index("stay")] = 40
     told = {"events": events, "event_names": np.array(EVENTS), "horizon": np.array(400)}
+    told["events_axes"] = np.array(["eval", *EVENT_AXES])
     run = read_run(make_run(tmp_path / "run", **told))
     first, second, team = coordination.rows(run)
     assert first[1].startswith("0.75")
@@ -634,7 +635,8 @@ def test_a_run_that_tells_of_events_shows_how_seats_share_their_work(tmp_path):
 @pytest.mark.parametrize("wrong", ["events", "event_names", "horizon"])
 def test_events_that_do_not_fit_are_refused(tmp_path, wrong):
     told = {
-        "events": np.zeros((5, 2, 2, 2, 3)),
+        "events": np.zeros((5, 2, 1, 1, 2, 2, 3)),
+        "events_axes": np.array(["eval", *EVENT_AXES]),
         "event_names": np.array(["a", "b", "c"]),
         "horizon": np.array(400),
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.run_folders import ALONE
 
 from brigade import registry
 from brigade.errors import UserError
@@ -17,7 +18,6 @@ from brigade.launch.meal_targets import LEVELLED, METHODS
 from brigade.launch.published_table import Cell, explanations, save
 from brigade.launch.target import Figure, Row, Target
 from brigade.launch.targets import TARGETS, find_target
-from brigade.metrics.record import with_all_axes
 from brigade.report.estimate import Estimate
 from brigade.report.measures import of_tasks
 from brigade.report.read import RunData, read_run
@@ -132,11 +132,11 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
         command.reproduce("t", None, "small", tmp_path / "out", ["--seeds", "3"], quiet=True)
 
 
-def test_runs_of_an_older_brigade_count_and_strange_code_is_not_run(tmp_path):
+def test_settings_that_a_config_lacks_have_their_defaults_and_strange_code_is_not_run(tmp_path):
     experiment = from_dict({"benchmark": "meal/partners", "preset": "laptop"})
     config = experiment.as_dict()
     assert ensure.has_settings(config, experiment)
-    del config["env"]["reward"]  # a setting it did not have yet
+    del config["env"]["reward"]
     assert ensure.has_settings(config, experiment)
     assert not ensure.has_settings(config | {"seeds": 7}, experiment)
     strange = tmp_path / "strange.py"
@@ -217,15 +217,15 @@ def run_data(**arrays):
     steps = arrays.pop("steps")
     log = arrays.pop("log", ())
     table = {
-        "score": score[:, :, None, :, None],
-        "returns": score[:, :, None, :, None],
+        "score": score[:, :, None, None, :, None],
+        "returns": score[:, :, None, None, :, None],
         "steps": np.asarray(steps),
         "task_ends": np.asarray(arrays.pop("task_ends")),
         "task_names": np.array(["a", "b"]),
         "seeds": np.array([0, 1]),
         "repetitions": np.array(arrays.pop("repetitions", 1)),
     }
-    return RunData(Path("run"), {}, with_all_axes(table | arrays), tuple(log), {})
+    return RunData(Path("run"), {}, ALONE | table | arrays, tuple(log), {})
 
 
 def mean(name, run):

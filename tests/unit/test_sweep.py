@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
+from support.run_folders import ALONE
 
 from brigade.cli import main, sweeps
+from brigade.core.benchmark import CONTINUAL_MEASURES
 from brigade.launch import processes
 from brigade.launch.sweep_figure import ENDINGS, as_numbers, is_wide, write_figure
 from brigade.launch.sweep_plan import Over, Sweep, SweptRun, make_sweep, take_over
 from brigade.launch.sweep_table import Results, Row, cells, print_results, read_results
-from brigade.metrics.record import with_all_axes
 from brigade.report.read import RunData
 from brigade.report.summary import find, summary
 from brigade.runs.config import from_dict
@@ -239,8 +240,8 @@ def row_with(values, scores, finished=True, before=2):
     score = np.zeros((3, 2, len(scores)))
     score[1, 0], score[2, 0], score[2, 1] = before * scores, scores, scores
     table = {
-        "score": score[:, :, None, :, None],
-        "returns": score[:, :, None, :, None],
+        "score": score[:, :, None, None, :, None],
+        "returns": score[:, :, None, None, :, None],
         "steps": np.array([0, 10, 20 if finished else 15]),
         "task_ends": np.array([10, 20]),
         "task_names": np.array(["a", "b"]),
@@ -248,7 +249,9 @@ def row_with(values, scores, finished=True, before=2):
         "repetitions": np.array(1),
     }
     config = {"benchmark": "meal/level-1", "method": "ewc"}
-    data = RunData(Path("-".join(values)), config, with_all_axes(table), (), {})
+    data = RunData(
+        Path("-".join(values)), config, ALONE | table, (), {}, measures=CONTINUAL_MEASURES
+    )
     return Row("-".join(values), tuple(values), data, summary(data))
 
 

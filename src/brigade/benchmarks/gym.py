@@ -67,8 +67,9 @@ def games_of(settings: GymSettings) -> tuple[tuple[Environment, ...], tuple[Envi
     return games[:number], games[number:]
 
 
-def of_environments(settings: GymSettings) -> Benchmark:
-    """A stream of these environments."""
+def environments(settings: GymSettings | None = None) -> Benchmark:
+    """Any Gymnasium environments."""
+    settings = settings or GymSettings()
     games, tests = games_of(settings)
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
@@ -101,10 +102,5 @@ def of_environments(settings: GymSettings) -> Benchmark:
         measures=("average_score", "after_training"),  # forgetting needs scores above 0
         presets={"paper": SETTINGS, "laptop": SETTINGS},
         settings=settings,
-        configure=of_environments,
+        configure=environments,
     )
-
-
-def environments() -> Benchmark:
-    """Any Gymnasium environments."""
-    return of_environments(GymSettings())

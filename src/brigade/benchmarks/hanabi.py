@@ -85,7 +85,7 @@ class HanabiSettings:
 
 
 def game(settings: HanabiSettings | None = None) -> Benchmark:
-    """A stream of one task."""
+    """Hanabi for two, the standard game."""
     settings = settings or HanabiSettings()
     env = settings.env()
 
@@ -110,8 +110,3 @@ def game(settings: HanabiSettings | None = None) -> Benchmark:
         settings=settings,
         configure=game,
     )
-
-
-def standard() -> Benchmark:
-    """Hanabi for two, the standard game."""
-    return game()

@@ -56,9 +56,10 @@ class MapSettings:
 
 
 def maps(settings: MapSettings | None = None) -> Benchmark:
-    """A stream of random maps with the paper's numbers.
+    """Two robots with lidar, 20 random maps.
 
-    Except for the length of rollouts: the paper's 400 steps do not divide episodes of 500.
+    The numbers are the paper's, except for the length of rollouts: its 400 steps do not divide
+    episodes of 500.
     """
     settings = settings or MapSettings()
     side = settings.side
@@ -84,8 +85,3 @@ def maps(settings: MapSettings | None = None) -> Benchmark:
         settings=settings,
         configure=maps,
     )
-
-
-def twenty() -> Benchmark:
-    """Two robots with lidar, 20 random maps."""
-    return maps()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -102,10 +102,7 @@ class KitchenSettings:
     """single: onion soups, from pots that start when they are full. multi: soups of onions and
     tomatoes by ZSC-Eval's list of recipes, from pots that a cook starts."""
     levels_apart: bool = True
-    """Sample the kitchens of different levels independently; in earlier versions they were not."""
-
-    # What configs meant that do not have a setting yet.
-    earlier: ClassVar[Mapping[str, Any]] = {"levels_apart": False}
+    """Sample the kitchens of different levels independently; the recorded results were not."""
 
     def __post_init__(self) -> None:
         within("slippery", self.slippery, 0, 1)

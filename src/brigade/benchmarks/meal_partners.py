@@ -110,7 +110,7 @@ def all_partners(settings: PartnerSettings) -> Cast:
 
 
 def partners(settings: PartnerSettings | None = None) -> Benchmark:
-    """A stream of partners in one kitchen."""
+    """One kitchen, one partner after another."""
     settings = settings or PartnerSettings()
     grid = LAYOUTS[settings.layout]
 
@@ -145,8 +145,3 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
         settings=settings,
         configure=partners,
     )
-
-
-def eight_partners() -> Benchmark:
-    """One kitchen, one partner after another."""
-    return partners()

@@ -40,7 +40,7 @@ class LayoutSettings:
 
 
 def layout(settings: LayoutSettings | None = None) -> Benchmark:
-    """A stream of one task."""
+    """One kitchen: cramped_room, or --env.layout."""
     settings = settings or LayoutSettings()
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
@@ -65,8 +65,3 @@ def layout(settings: LayoutSettings | None = None) -> Benchmark:
         settings=settings,
         configure=layout,
     )
-
-
-def one_layout() -> Benchmark:
-    """One kitchen: cramped_room, or --env.layout."""
-    return layout()

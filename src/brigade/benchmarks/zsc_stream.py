@@ -76,7 +76,7 @@ class StreamSettings:
 
 
 def stream(settings: StreamSettings | None = None) -> Benchmark:
-    """Kitchens one after another, each with its partners one after another."""
+    """A stream over kitchens and partners."""
     settings = settings or StreamSettings()
     layouts, env = settings.layouts(), settings.env()
     chosen = {layout: partners_of(settings, layout) for layout in layouts}
@@ -152,8 +152,3 @@ def as_partners(layout: str, policies: Policies, env: Overcooked) -> Cast:
 def full_name(layout: str, partner: str) -> str:
     """A partner's name in the stream."""
     return f"{layout} with {partner}"
-
-
-def kitchens_and_partners() -> Benchmark:
-    """A stream over kitchens and partners."""
-    return stream()

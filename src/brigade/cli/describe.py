@@ -159,11 +159,11 @@ def is_installed(package: str) -> bool:
     return package in sys.stdlib_module_names or top_level(package) is not None
 
 
-def optional_packages(name: str, unlisted: tuple[str, ...] = ("dev",)) -> list[Extra]:
-    """The extras of an installed distribution."""
+def optional_packages(name: str) -> list[Extra]:
+    """The extras of an installed distribution, without those for its developers."""
     found = distribution(name)
     extras = found.metadata.get_all("Provides-Extra") or []
-    return [read_extra(found, extra) for extra in extras if extra not in unlisted]
+    return [read_extra(found, extra) for extra in extras if extra != "dev"]
 
 
 def read_extra(found: Distribution, name: str) -> Extra:

@@ -66,11 +66,7 @@ DIFFERENCES = {
 
 
 def sequence_of_games(
-    tasks: Sequence[Any],
-    games: Sequence[int],
-    names: Sequence[str],
-    steps: int,
-    ids: Sequence[int] | None = None,
+    tasks: Sequence[Any], games: Sequence[int], names: Sequence[str], steps: int
 ) -> TaskSequence:
     """A stream of tasks of different games; `games` has the index of each task's game."""
     first = {game: task for task, game in reversed(list(zip(tasks, games, strict=True)))}
@@ -79,7 +75,7 @@ def sequence_of_games(
         GameTask(0, (*by_game[:game], task, *by_game[game + 1 :]))
         for task, game in zip(tasks, games, strict=True)
     ]
-    return TaskSequence.from_tasks(both, names, steps, ids, games=games)
+    return TaskSequence.from_tasks(both, names, steps, games=games)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from brigade.metrics.record import (
     RECORDED,
     SCORE_AXES,
     axes_name,
-    with_all_axes,
 )
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
-NEEDED = ("score", "returns", "steps", "task_ends", "task_names", "seeds")
+COUNTS = ("seeds", "steps_per_task", "earlier_ends", "repetitions")
+NAMED = ("task_names", "partner_names", "seat_names")
+NEEDED = ("score", "returns", "steps", "task_ends", *COUNTS, *NAMED)
 TOGETHER = (
     ("events", "event_names"),
     FEW_SHOT_ARRAYS,
@@ -28,16 +29,7 @@ TOGETHER = (
 )
 MAX_STEPS = 2**62
 MANY = 1_000_000  # repetitions of a sequence
-NAMES = ("task_names", "partner_names", "seat_names", "event_names", "held_out_names")
-
-
-def checked_arrays(arrays: Arrays) -> tuple[dict[str, npt.NDArray[Any]], str]:
-    """The arrays with all current axes, and what is wrong with them; empty if nothing is."""
-    problem = find_problem(arrays)
-    if problem:
-        return dict(arrays), problem
-    whole = with_all_axes(arrays)
-    return whole, find_axes_problem(whole)
+NAMES = (*NAMED, "event_names", "held_out_names")
 
 
 def find_problem(arrays: Arrays) -> str:
@@ -45,17 +37,18 @@ def find_problem(arrays: Arrays) -> str:
     missing = [name for name in NEEDED if name not in arrays]
     if missing:
         return f"the arrays {', '.join(missing)} are missing"
-    for name in set(NEEDED) - {"task_names"} | {"baseline_steps", "baseline_score"} & set(arrays):
-        if arrays[name].dtype.kind not in ("iu" if name == "seeds" else "fiu"):
+    for name in set(NEEDED) - set(NAMED) | {"baseline_steps", "baseline_score"} & set(arrays):
+        if arrays[name].dtype.kind not in ("iu" if name in COUNTS else "fiu"):
             return f"{name} must contain numbers"
     for group in TOGETHER:
         if 0 < sum(name in arrays for name in group) < len(group):
             return f"{', '.join(group)} must be there together"
-    repetitions = arrays.get("repetitions", np.array(1))
-    if repetitions.shape or repetitions.dtype.kind not in "iu" or not 1 <= repetitions <= MANY:
-        return f"repetitions must be a number from 1 to {MANY}"
-    if problem := find_length_problem(arrays):
-        return problem
+    for name, most in (("repetitions", MANY), ("steps_per_task", MAX_STEPS)):
+        if arrays[name].shape or not 1 <= arrays[name] <= most:
+            return f"{name} must be a number from 1 to {most}"
+    ends = arrays["earlier_ends"]
+    if ends.ndim != 1 or (ends.size and not (_increases(ends, 1) and ends[-1] < MAX_STEPS)):
+        return "earlier_ends must be steps that increase"
     for name in (*NAMES, *map(axes_name, RECORDED)):
         if name in arrays and (arrays[name].dtype.kind != "U" or arrays[name].ndim != 1):
             return f"{name} must be a list of text"
@@ -67,22 +60,9 @@ def find_problem(arrays: Arrays) -> str:
         return f"returns must have the shape of score {shape}, got {arrays['returns'].shape}"
     if 0 in shape:
         return "it has no evaluation yet" if shape[:1] == (0,) else f"score is empty: shape {shape}"
-    if len(shape) < 5:
-        return f"score must be [eval, task, partner, seat, seed, episode], got shape {shape}"
-    increase = _increases(arrays["steps"], 0) and _increases(arrays["task_ends"], 1)
-    return "" if increase else "steps and task_ends must be strictly increasing"
-
-
-def find_length_problem(arrays: Arrays) -> str:
-    """What is wrong with the lengths of tasks of a run that was made longer."""
-    if not {"steps_per_task", "earlier_ends"} & set(arrays):
-        return ""
-    length, ends = arrays.get("steps_per_task", np.array("")), arrays.get("earlier_ends")
-    if length.shape or length.dtype.kind not in "iu" or not 1 <= length < MAX_STEPS:
-        return "steps_per_task must be a number of 1 or more"
-    if ends is None or ends.ndim != 1 or not len(ends) or ends.dtype.kind not in "iu":
-        return "earlier_ends must be a list of steps"
-    return "" if _increases(ends, 1) and ends[-1] < MAX_STEPS else "earlier_ends must increase"
+    if not (_increases(arrays["steps"], 0) and _increases(arrays["task_ends"], 1)):
+        return "steps and task_ends must be strictly increasing"
+    return find_axes_problem(arrays)
 
 
 def find_axes_problem(arrays: Arrays) -> str:

@@ -70,61 +70,46 @@ class Record:
         episodes. In a repeated sequence, `task_ends` are those of the last repetition.
         """
         ends = np.asarray(self.ends()[-len(self.task_names) :])
-        events = {}
+        more = {}
         if self.event_names:
-            events = {
-                "event_names": np.array(self.event_names),
-                "horizon": np.array(self.horizon, np.int64),
-            }
-        held_out = {"held_out_names": np.array(self.held_out_names)} if self.held_out_names else {}
-        lengths = {}
-        if self.earlier_ends:
-            lengths = {
-                "steps_per_task": np.array(self.steps_per_task, np.int64),
-                "earlier_ends": np.array(self.earlier_ends, np.int64),
-            }
-        return (
-            events
-            | held_out
-            | lengths
-            | {
-                **{name: np.stack(values) for name, values in self.columns.items()},
-                **{
-                    axes_name(name): np.array(("eval", *axes))
-                    for name, axes in self.axes.items()
-                    if name != "returns"  # the same as those of score
-                },
-                "steps": np.asarray(self.steps, np.int64),
-                "task_ends": ends.astype(np.int64),
-                "task_names": np.array(self.task_names),
-                "partner_names": np.array(self.partner_names),
-                "seat_names": np.array(self.seat_names),
-                "seeds": np.array(self.seeds, np.int64),
-                "repetitions": np.array(self.repetitions, np.int64),
-            }
-        )
+            more["event_names"] = np.array(self.event_names)
+            more["horizon"] = np.array(self.horizon, np.int64)
+        if self.held_out_names:
+            more["held_out_names"] = np.array(self.held_out_names)
+        return {
+            **more,
+            **{name: np.stack(values) for name, values in self.columns.items()},
+            **{
+                axes_name(name): np.array(("eval", *axes))
+                for name, axes in self.axes.items()
+                if name != "returns"  # the same as those of score
+            },
+            "steps": np.asarray(self.steps, np.int64),
+            "steps_per_task": np.array(self.steps_per_task, np.int64),
+            "earlier_ends": np.array(self.earlier_ends, np.int64),
+            "task_ends": ends.astype(np.int64),
+            "task_names": np.array(self.task_names),
+            "partner_names": np.array(self.partner_names),
+            "seat_names": np.array(self.seat_names),
+            "seeds": np.array(self.seeds, np.int64),
+            "repetitions": np.array(self.repetitions, np.int64),
+        }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Record:
         """The inverse of `arrays`."""
-        arrays = with_all_axes(arrays)
-        repetitions = int(arrays.get("repetitions", 1))
         names = [name for name in RECORDED if name in arrays]
         return cls(
             task_names=tuple(arrays["task_names"].tolist()),
-            steps_per_task=int(
-                arrays["steps_per_task"]
-                if "steps_per_task" in arrays
-                else arrays["task_ends"][-1] // (repetitions * len(arrays["task_names"]))
-            ),
+            steps_per_task=int(arrays["steps_per_task"]),
             seeds=tuple(arrays["seeds"].tolist()),
-            repetitions=repetitions,
+            repetitions=int(arrays["repetitions"]),
             event_names=tuple(arrays["event_names"].tolist()) if "events" in arrays else (),
             horizon=int(arrays.get("horizon", 0)),
             partner_names=tuple(arrays["partner_names"].tolist()),
             seat_names=tuple(arrays["seat_names"].tolist()),
             held_out_names=tuple(arrays.get("held_out_names", np.array(())).tolist()),
-            earlier_ends=tuple(arrays.get("earlier_ends", np.array(())).tolist()),
+            earlier_ends=tuple(arrays["earlier_ends"].tolist()),
             steps=arrays["steps"].tolist(),
             columns={name: list(arrays[name]) for name in names},
             axes={name: tuple(arrays[axes_name(name)].tolist()[1:]) for name in names},
@@ -134,18 +119,3 @@ class Record:
 def axes_name(name: str) -> str:
     """The name under which the axes of an array are saved."""
     return "axes" if name in ("score", "returns") else f"{name}_axes"
-
-
-def with_all_axes(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Evaluations with all current axes; those of older runs lack seats and names."""
-    arrays = dict(arrays)
-    if arrays["score"].ndim == 5:  # eval, task, partner, seed, episode
-        for name in ("score", "returns"):
-            arrays[name] = arrays[name][:, :, :, None]
-        arrays["axes"] = np.array(("eval", *SCORE_AXES))
-        if "events" in arrays and arrays["events"].ndim == 5:  # eval, task, seed, player, kind
-            arrays["events"] = arrays["events"][:, :, None, None]
-            arrays["events_axes"] = np.array(("eval", *EVENT_AXES))
-    arrays.setdefault("partner_names", np.array([str(n) for n in range(arrays["score"].shape[2])]))
-    arrays.setdefault("seat_names", np.array([str(n) for n in range(arrays["score"].shape[3])]))
-    return arrays

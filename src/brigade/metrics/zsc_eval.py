@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from brigade.metrics.result import Floats, as_floats, check_shape, ratio
 from brigade.metrics.stats import (
-    inter_quartile_mean,
     inter_quartile_mean_interval,
     inter_quartile_means,
 )
@@ -42,7 +41,6 @@ class ProximityTable:
     per_seat: Floats  # [seat]
     per_partner: Floats  # [partner]
     interval: tuple[float, float]  # of the value; nan for one seed
-    quartiles: tuple[float, float]  # 25 % and 75 % of the ratios
     ratios: Floats  # [seed, partner, seat]
 
     def __float__(self) -> float:
@@ -60,26 +58,9 @@ class DiversityBySize(NamedTuple):
 # --- Proximity ----------------------------------------------------------------------------------
 
 
-def br_proximity(
-    returns: npt.ArrayLike, best_response_returns: npt.ArrayLike, clip: bool = False
-) -> float:
-    """BR-Prox: inter-quartile mean of return / best response's return.
-
-    Both arrays have the same shape, with any axes, such as [seed, partner, seat]. Pairs whose best
-    response has a return of 0 are left out. `clip` caps ratios at 1, as the release does; the
-    release also divides some partners' scores by another candidate's best response.
-    """
-    reached = as_floats("returns", returns, "...")
-    best = as_floats("best_response_returns", best_response_returns, "...")
-    check_shape("best_response_returns", best, reached.shape, "one for every return")
-    ratios = ratio(reached, best)[best != 0]
-    return inter_quartile_mean(np.minimum(ratios, 1.0) if clip else ratios)
-
-
 def br_proximity_table(
     returns: npt.ArrayLike,
     best_response_returns: npt.ArrayLike,
-    clip: bool = False,
     as_released: bool = False,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -87,22 +68,21 @@ def br_proximity_table(
 ) -> ProximityTable:
     """BR-Prox of `returns` [seed, partner, seat] over `best_response_returns` [partner, seat].
 
-    A best response with a return of 0 or less gives the ratio 1, as in the release; `br_proximity`
-    leaves it out. `clip` and `as_released` both cap ratios at 1. The interval is a bootstrap over
-    whole seeds, since one ego plays with all partners on all seats.
+    A best response with a return of 0 or less gives the ratio 1, as in the release; `as_released`
+    also caps ratios at 1. The release divides some partners' scores by another candidate's best
+    response. The interval is a bootstrap over whole seeds, since one ego plays with all partners
+    on all seats.
     """
     reached = as_floats("returns", returns, "seed", "partner", "seat")
     best = as_floats("best_response_returns", best_response_returns, "partner", "seat")
     check_shape("best_response_returns", best, reached.shape[1:], "one for every partner and seat")
-    ratios = _proximity_ratios(reached, best, clip or as_released)
-    low, high = np.quantile(ratios, [0.25, 0.75])
+    ratios = _proximity_ratios(reached, best, as_released)
     overall = inter_quartile_mean_interval(ratios, confidence, resamples, seed, whole_seeds=True)
     return ProximityTable(
         value=overall.value,
         per_seat=inter_quartile_means(ratios.transpose(2, 0, 1).reshape(ratios.shape[2], -1)),
         per_partner=inter_quartile_means(ratios.transpose(1, 0, 2).reshape(ratios.shape[1], -1)),
         interval=(overall.low, overall.high),
-        quartiles=(float(low), float(high)),
         ratios=ratios,
     )
 
@@ -122,11 +102,6 @@ def br_diversity(features: npt.ArrayLike) -> float:
     Every column is first divided by its maximum + 1e-3, as in the release.
     """
     return float(np.linalg.det(_similarity(as_floats("features", features, "partner", "feature"))))
-
-
-def partner_diversity(features: npt.ArrayLike) -> float:
-    """P-Div: as BR-Div, but `features` [partner, feature] are those of the partners themselves."""
-    return br_diversity(features)
 
 
 def diversity_by_size(
@@ -279,11 +254,3 @@ def ranks(values: npt.ArrayLike, higher_is_better: bool = True) -> Floats:
     equal = (signed[..., None, :] == signed[..., :, None]).sum(axis=-1)  # counts itself
     unknown = np.isnan(array).any(axis=-1, keepdims=True)
     return np.where(unknown, np.nan, better + (equal + 1) / 2)
-
-
-def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
-    """Spearman's correlation of `a` and `b`, both [item]; nan if either is constant."""
-    first, second = as_floats("a", a, "item"), as_floats("b", b, "item")
-    check_shape("b", second, first.shape, "one for every item of a")
-    x, y = (ranks(values) - (len(first) + 1) / 2 for values in (first, second))
-    return float(ratio(x @ y, np.sqrt((x @ x) * (y @ y))))

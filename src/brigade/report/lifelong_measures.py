@@ -65,7 +65,7 @@ def mean_future(table: Floats) -> float:
 
 
 def held_out(run: RunData, name: str, sets: tuple[str, ...]) -> Floats | None:
-    """[eval, seed]: the mean over the held-out agents of some sets, which end their names."""
+    """[eval, agent, seed]: with the held-out agents of some sets, which end their names."""
     if name not in run.arrays:
         return None
     names = [str(each) for each in run.arrays["held_out_names"]]
@@ -73,7 +73,7 @@ def held_out(run: RunData, name: str, sets: tuple[str, ...]) -> Floats | None:
     if not chosen.any():
         return None
     values = run.mean(name, "eval", "held_out", "seed")
-    return np.asarray(values[:, chosen].mean(1))
+    return np.asarray(values[:, chosen])
 
 
 INTRA_SETS, INTER_SETS = ("(intra)", "(both)"), ("(inter)", "(both)")
@@ -82,7 +82,10 @@ INTRA_SETS, INTER_SETS = ("(intra)", "(both)"), ("(inter)", "(both)")
 def gained(run: RunData) -> Floats | None:
     """[seed]: GIS, the gain with the held-out agents of all methods."""
     values = held_out(run, HELD_OUT_SCORE, INTER_SETS)
-    return None if values is None else values[-1] - values[0]
+    if values is None:
+        return None
+    seeds = zip(values[0].T, values[-1].T, strict=True)
+    return np.array([lifelong.generalization_improvement(*of_seed) for of_seed in seeds])
 
 
 def last_points(sets: tuple[str, ...]) -> Callable[[RunData], Floats | None]:
@@ -90,7 +93,7 @@ def last_points(sets: tuple[str, ...]) -> Callable[[RunData], Floats | None]:
 
     def compute(run: RunData) -> Floats | None:
         values = held_out(run, HELD_OUT_RETURNS, sets)
-        return None if values is None else values[-1]
+        return None if values is None else values[-1].mean(0)
 
     return compute
 

@@ -12,12 +12,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from brigade.metrics.checks import checked_arrays
-from brigade.metrics.record import (
-    axes_name,
-)
+from brigade.metrics.checks import find_problem
+from brigade.metrics.record import axes_name
 from brigade.metrics.result import Floats
-from brigade.reading import DamagedError, check_folder, parse_json, read_bytes, read_json
+from brigade.reading import (
+    DamagedError,
+    check_folder,
+    first_line,
+    parse_json,
+    read_bytes,
+    read_json,
+    texts,
+)
 from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES, RunFolderError, read_npz
 
 PICTURE = re.compile(r"seed(\d{1,9})-task(\d{1,9})\.png")
@@ -39,7 +45,7 @@ class RunData:
     log: tuple[LogRow, ...]  # one row per update, sorted by steps
     pictures: Mapping[tuple[int, int], bytes]  # PNGs by seed and task (from 1)
     version: str = ""  # of the Brigade that wrote it
-    measures: tuple[str, ...] = ()  # of its benchmark; empty in older runs
+    measures: tuple[str, ...] = ()  # of its benchmark
     names: Mapping[str, str] = field(default_factory=dict)  # by what they name, such as the method
     title: str = ""  # what the reader calls it, if asked for
 
@@ -84,7 +90,7 @@ class RunData:
     @property
     def repetitions(self) -> int:
         """How many times the sequence was trained."""
-        return int(self.arrays.get("repetitions", 1))
+        return int(self.arrays["repetitions"])
 
     @property
     def partner_names(self) -> list[str]:
@@ -159,16 +165,15 @@ def read_run(path: str | Path) -> RunData:
         raise RunFolderError(f"{folder} is not a folder")
     check_folder(folder)
     content = _read_config(folder / "config.json")
+    measures = tuple(texts(content, "measures", str(folder / "config.json")))
     arrays = _read_arrays(folder)
     log, pictures = _read_log(folder / "log.jsonl"), _read_pictures(folder / "pictures")
-    version, named = str(content.get("brigade", "")), content.get("measures", [])
-    measures = tuple(map(str, named)) if isinstance(named, list) else ()
-    names = _read_names(content.get("names", {}))
+    version, names = str(content.get("brigade", "")), _read_names(content.get("names", {}))
     return RunData(folder, content["config"], arrays, log, pictures, version, measures, names)
 
 
 def _read_names(names: Any) -> dict[str, str]:
-    """Display names; older runs have none."""
+    """Display names; not every method has one."""
     items = names.items() if isinstance(names, dict) else ()
     return {key: name[:MAX_NAME] for key, name in items if isinstance(name, str)}
 
@@ -179,7 +184,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         content = read_json(path, MAX_CONFIG_BYTES)
     except (OSError, DamagedError) as error:
-        raise RunFolderError(f"{path} cannot be read: {_first_line(error)}") from None
+        raise RunFolderError(f"{path} cannot be read: {first_line(error)}") from None
     number = content.get("format") if isinstance(content, dict) else None
     if type(number) is not int or not isinstance(content.get("config"), dict):
         raise RunFolderError(f'{path} is not the config of a run: it needs "format" and "config"')
@@ -198,8 +203,7 @@ def _read_arrays(folder: Path) -> dict[str, npt.NDArray[Any]]:
     arrays = read_npz(path)
     if (folder / "baselines.npz").is_file():
         arrays |= read_npz(folder / "baselines.npz")
-    arrays, problem = checked_arrays(arrays)
-    if problem:
+    if problem := find_problem(arrays):
         raise RunFolderError(f"{path}: {problem}")
     return arrays
 
@@ -210,7 +214,7 @@ def _read_log(path: Path) -> tuple[LogRow, ...]:
     try:
         lines = read_bytes(path).splitlines()
     except (OSError, DamagedError) as error:
-        raise RunFolderError(f"{path} cannot be read: {_first_line(error)}") from None
+        raise RunFolderError(f"{path} cannot be read: {first_line(error)}") from None
     rows: dict[float, LogRow] = {}
     for number, line in enumerate(lines, start=1):
         row = _read_row(line)
@@ -243,7 +247,3 @@ def _read_pictures(folder: Path) -> dict[tuple[int, int], bytes]:
             if content.startswith(PNG):
                 pictures[int(name[1]), int(name[2])] = content
     return dict(sorted(pictures.items()))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

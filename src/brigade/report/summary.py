@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from brigade import registry
-from brigade.core.benchmark import CONTINUAL_MEASURES
 from brigade.errors import UserError
 from brigade.metrics.result import Floats
 from brigade.report.estimate import Estimate
@@ -66,7 +65,7 @@ def summary(run: RunData) -> Summary:
 def measures_of(run: RunData) -> dict[str, Measure]:
     """The measures of a run's benchmark, except those that are not installed here."""
     known = registry.names("measures")
-    return {name: find(name) for name in run.measures or CONTINUAL_MEASURES if name in known}
+    return {name: find(name) for name in run.measures if name in known}
 
 
 def find(name: str) -> Measure:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from brigade.metrics.checks import checked_arrays
+from brigade.metrics.checks import find_problem
 from brigade.reading import DamagedError, counted, entry, expect, read_json, read_npz
 from brigade.runs.assemble import Parts, abstract_state
 from brigade.runs.config import RunConfig
@@ -26,11 +26,7 @@ NUMBERS_PER_TASK = 10**10  # for checkpoints; a task has fewer updates than this
 
 
 def checkpoint_number(task: int, update: int) -> int:
-    """The number of a checkpoint; later ones have larger numbers.
-
-    Earlier versions used 10**6 numbers per task. Their numbers are smaller than those that follow,
-    so their runs can be resumed.
-    """
+    """The number of a checkpoint; later ones have larger numbers."""
     return task * NUMBERS_PER_TASK + update
 
 
@@ -97,10 +93,10 @@ def read_record(checkpoint: Path) -> dict[str, np.ndarray]:
     """The evaluations up to a checkpoint."""
     path = checkpoint / "record.npz"
     try:
-        arrays, problem = checked_arrays(read_npz(path))
+        arrays = read_npz(path)
     except FileNotFoundError:
         raise DamagedError(f"{path.name} is missing") from None
-    if problem:
+    if problem := find_problem(arrays):
         raise DamagedError(f"{path.name}: {problem}")
     return arrays
 

@@ -16,7 +16,7 @@ from typing import Any
 from brigade import registry
 from brigade.errors import UserError
 from brigade.reading import read_bytes
-from brigade.runs.trust import CODE, code_in
+from brigade.runs.trust import CODE, code_in, map_texts
 
 FOLDER = "code"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}/[^/\\]+\.py")
@@ -65,14 +65,12 @@ def with_kept_code(
 
 def _renamed(tree: Any, names: Mapping[str, str | Path]) -> Any:
     """Settings with other names of files of code."""
-    if isinstance(tree, Mapping):
-        return {key: _renamed(each, names) for key, each in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [_renamed(each, names) for each in tree]
-    if not isinstance(tree, str) or CODE not in tree:
-        return tree
-    file, colon, name = tree.rpartition(":")
-    return f"{names[file]}{colon}{name}" if file in names else tree
+
+    def renamed(text: str) -> str:
+        file, colon, name = text.rpartition(":")
+        return f"{names[file]}{colon}{name}" if CODE in text and file in names else text
+
+    return map_texts(tree, renamed)
 
 
 def kept_copy(file: str, copy: str, folder: Path, say: Callable[[str], None]) -> Path:

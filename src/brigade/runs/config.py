@@ -31,7 +31,7 @@ from brigade.reading import entry, expect, parse_json, parse_toml, read_bytes, s
 from brigade.runs.code_files import with_kept_code
 from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES
 from brigade.runs.partner_files import name_by_hash, with_paths
-from brigade.runs.trust import checked_settings, require_trust
+from brigade.runs.trust import checked_settings, map_texts, require_trust
 
 SHORT_FLAGS = {"--from": "--start-from"}
 MAX_SEED = 2**32  # exclusive: random keys are made from 32 bits
@@ -172,7 +172,7 @@ class Experiment:
         ):
             values = dataclasses.asdict(settings) if settings is not None else {}
             tree |= {name: values} if values else {}
-        return _plain(tree)
+        return map_texts(tree, str)
 
     def as_json(self, version: str, code: Mapping[str, str] | None = None) -> str:
         """The text of config.json, in which policy files are named by their hash.
@@ -242,7 +242,7 @@ def from_json(text: str, folder: Path, say: Callable[[str], None] = print) -> Ex
     """Read the config.json of a run folder; `say` is told if the user's code has changed since."""
     where = str(folder / "config.json")
     settings = with_paths(settings_of_run(text, where), folder)
-    return from_dict(completed(with_kept_code(settings, code_of_run(text, where), folder, say)))
+    return from_dict(with_kept_code(settings, code_of_run(text, where), folder, say))
 
 
 def settings_of_run(content: bytes | str, where: str) -> dict[str, Any]:
@@ -258,37 +258,13 @@ def settings_of_run(content: bytes | str, where: str) -> dict[str, Any]:
 
 
 def code_of_run(content: bytes | str, where: str) -> dict[str, str]:
-    """Where a run keeps copies of the user's Python files; older runs have none."""
+    """Where a run keeps copies of the user's Python files."""
     tree = parse_json(content, where)
     code = entry(tree, "code", dict, where) if "code" in tree else {}
     return {
         file: expect(copy, str, f"{where}: the copy of {shown(file)}")
         for file, copy in code.items()
     }
-
-
-def completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a run, with settings that its version did not have yet as they were then."""
-    config = dict(config)
-    if group(config, "env") and isinstance(config.get("benchmark"), str):
-        settings = load_benchmark(config["benchmark"]).settings
-        config["env"] = {**getattr(settings, "earlier", {}), **config["env"]}
-    if "q" in config:
-        return config  # the rest is about PPO
-    memory = group(config, "network").get("memory", "none")
-    ppo = group(config, "ppo")
-    if memory != "none" and "sequence_length" not in ppo and "num_steps" in config:
-        # Recurrent policies were trained on whole rollouts in earlier versions.
-        config["ppo"] = {**ppo, "sequence_length": config["num_steps"]}
-    if memory == "none" and ppo.pop("sequence_length", None) is not None:
-        config["ppo"] = ppo  # it had no effect in earlier versions and is refused now
-    return config
-
-
-def group(config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A group of settings; empty if there is none, or something else that is refused later."""
-    found = config.get(name)
-    return dict(found) if isinstance(found, Mapping) else {}
 
 
 def read_file(path: str, trust: bool = False) -> dict[str, Any]:
@@ -304,7 +280,7 @@ def read_file(path: str, trust: bool = False) -> dict[str, Any]:
         require_trust(settings, trust, path)
         folder = Path(path).parent
         code = code_of_run(content, path)
-        return completed(with_kept_code(with_paths(settings, folder), code, folder, print_error))
+        return with_kept_code(with_paths(settings, folder), code, folder, print_error)
     require_trust(tree, trust, path)
     return checked_settings(tree, path)
 
@@ -681,12 +657,3 @@ def _one_line(box: str) -> str:
     for pattern, plain in PLAIN_ERRORS:
         text = re.sub(pattern, plain, text)
     return text
-
-
-def _plain(value: Any) -> Any:
-    """Tuples become lists, as in JSON."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value

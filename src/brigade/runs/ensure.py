@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from brigade.errors import UserError
-from brigade.metrics.checks import checked_arrays
+from brigade.metrics.checks import find_problem
 from brigade.runs.code_files import copies
 from brigade.runs.config import Experiment, code_of_run, from_dict, settings_of_run
 from brigade.runs.folder import RunFolder
@@ -31,13 +31,13 @@ def check_settings(paths: Sequence[Path], experiments: Sequence[Experiment]) -> 
 
 
 def has_code(path: Path, experiment: Experiment) -> bool:
-    """Whether a run keeps the code that the experiment names now; older runs keep none."""
+    """Whether a run keeps the code that the experiment names now."""
     kept = code_of_run(RunFolder.open(path).read_config(), str(path / "config.json"))
-    return not kept or kept == copies(experiment.as_dict())[0]
+    return kept == copies(experiment.as_dict())[0]
 
 
 def has_settings(config: Mapping[str, Any], experiment: Experiment) -> bool:
-    """Whether a config is the experiment's; settings that older runs lack have their defaults."""
+    """Whether a config is the experiment's."""
     wanted = experiment.as_dict()
     names = ("benchmark", "learner", "method")
     same_names = all(config.get(name) == wanted[name] for name in names)
@@ -70,8 +70,8 @@ def finished_run(path: Path, experiment: Experiment) -> RunResult | None:
     """The run if all its evaluations are there; shared folders come without checkpoints."""
     if not (path / "returns.npz").exists():
         return None
-    arrays, problem = checked_arrays(RunFolder.open(path).read_returns())
-    if problem:
+    arrays = RunFolder.open(path).read_returns()
+    if problem := find_problem(arrays):
         raise UserError(f"{path}/returns.npz: {problem}; choose another --out")
     if arrays["steps"][-1] < arrays["task_ends"][-1]:
         return None

@@ -44,7 +44,7 @@ UNSTARTED = {
 }
 MAX_CONFIG_BYTES = 4_000_000
 NUMBER = re.compile(r"[0-9]{8,18}")  # the name of a checkpoint
-DRAFT = re.compile(r"\.draft-[0-9a-f]{8,18}")  # earlier versions put the number here
+DRAFT = re.compile(r"\.draft-[0-9a-f]{16}")
 
 Found = TypeVar("Found")
 

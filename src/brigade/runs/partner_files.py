@@ -6,13 +6,14 @@ The config names each file by a hash of its content: `partners/0123456789abcdef.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from brigade.errors import UserError
 from brigade.partners.files import SUFFIX
 from brigade.runs.folder import digest
+from brigade.runs.trust import map_texts
 
 FOLDER = "partners"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}{re.escape(SUFFIX)}")
@@ -46,11 +47,10 @@ def with_paths(tree: Any, folder: Path) -> Any:
 
 def map_files(tree: Any, change: Callable[[str], str]) -> Any:
     """Apply `change` to every policy file in the settings; in FILE:NAME, to FILE only."""
-    if isinstance(tree, Mapping):
-        return {key: map_files(value, change) for key, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [map_files(value, change) for value in tree]
-    if not isinstance(tree, str) or SUFFIX not in tree:
-        return tree
-    file, suffix, rest = tree.rpartition(SUFFIX)
-    return change(file + suffix) + rest if rest == "" or rest.startswith(":") else tree
+
+    def changed(text: str) -> str:
+        file, suffix, rest = text.rpartition(SUFFIX)
+        names_file = suffix and (rest == "" or rest.startswith(":"))
+        return change(file + suffix) + rest if names_file else text
+
+    return map_texts(tree, changed)

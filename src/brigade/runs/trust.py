@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -58,6 +58,15 @@ def code_in(tree: Any) -> Iterator[str]:
     elif isinstance(tree, list | tuple):
         for value in tree:
             yield from code_in(value)
+
+
+def map_texts(tree: Any, change: Callable[[str], str]) -> Any:
+    """Settings as in JSON, with every text changed."""
+    if isinstance(tree, Mapping):
+        return {key: map_texts(value, change) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [map_texts(value, change) for value in tree]
+    return change(tree) if isinstance(tree, str) else tree
 
 
 def without_files(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def generate_sequence(
 
     Each kitchen has its own random stream, keyed by seed, index and level, so the sequences of
     adjacent seeds and of different levels are independent. Without `levels_apart` the level is left
-    out of the key, as in earlier versions.
+    out of the key, as in the recorded results.
     """
     spec = level_spec(spec_or_level)
     _check_seed(seed)

@@ -64,12 +64,10 @@ def background(tiles: bytes, wet: bytes, width: int, tile_px: int) -> Image.Imag
     return image
 
 
-def render_grid(
-    grid_rows: str | Sequence[str], tile_px: int = 32, num_agents: int = 2
-) -> np.ndarray:
+def render_grid(grid_rows: str | Sequence[str], num_agents: int = 2) -> np.ndarray:
     """A kitchen at its start, with all cooks facing up."""
     task = task_from_grid(grid_rows, num_agents=num_agents)
-    return render(rules.start(task, jnp.full(num_agents, UP, jnp.int32)), task, tile_px)
+    return render(rules.start(task, jnp.full(num_agents, UP, jnp.int32)), task)
 
 
 def render_states(states: State, task: Task, tile_px: int = 32) -> list[np.ndarray]:
