@@ -16,10 +16,10 @@ from brigade.benchmarks.meal import presets
 from brigade.core import Benchmark, Cast, Group, TaskSequence
 from brigade.core.checks import at_least, within
 from brigade.envs.overcooked import Overcooked, task_from_grid
+from brigade.envs.overcooked.cooks import Cook, Habits
 from brigade.envs.overcooked.env import Reward
 from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.partners import Random, Stay
-from brigade.partners.cook import Cook, Habits
 from brigade.partners.files import Policies, check_fits, load_policies
 from brigade.registry import unknown_name
 
