@@ -14,13 +14,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from brigade.benchmarks.lifelong_hanabi_pool import Pool, held_out, read_pool
 from brigade.core import Benchmark, Cast, TaskSequence
 from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
 from brigade.nets.plain import plain_settings
 from brigade.partners.cast import merged
 from brigade.partners.files import Policies, check_fits, load_policies
-from brigade.partners.pools import Pool, held_out, read_pool
 
 READY_MADE = Path(str(files("brigade.partners.lifelong_hanabi")))
 INTRA, INTER, BOTH = " (intra)", " (inter)", " (both)"  # sets of held-out agents, behind names
