@@ -18,6 +18,7 @@ from brigade.metrics.record import (
 )
 from brigade.metrics.result import Floats
 from brigade.reading import DamagedError, check_folder, parse_json, read_bytes, read_json
+from brigade.registry import CODE, file_and_name
 from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES, RunFolderError, read_npz
 
 PICTURE = re.compile(r"seed(\d{1,9})-task(\d{1,9})\.png")
@@ -128,7 +129,7 @@ class RunData:
     def method_name(self) -> str:
         """What the method calls itself, or its setting without the file it is in."""
         own = "" if self.is_population else self.names.get("method", "")
-        return own or self.algorithm.rpartition(".py:")[2]
+        return own or file_and_name(self.algorithm, CODE)[1] or self.algorithm
 
     def setting(self, name: str) -> str:
         """A setting as text; empty if there is none with this name."""

@@ -16,7 +16,8 @@ from typing import Any
 from brigade import registry
 from brigade.errors import UserError
 from brigade.reading import read_bytes
-from brigade.runs.trust import CODE, code_in
+from brigade.registry import CODE, file_and_name
+from brigade.runs.trust import code_in
 
 FOLDER = "code"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}/[^/\\]+\.py")
@@ -27,7 +28,9 @@ def copies(tree: Any) -> tuple[dict[str, str], dict[str, bytes]]:
     """Where the copy of each file is, and all files to write; both relative to the run folder."""
     where: dict[str, str] = {}
     content: dict[str, bytes] = {}
-    for file in dict.fromkeys(name.rpartition(":")[0] for name in code_in(tree)):
+    for file in dict.fromkeys(
+        registry.file_and_name(name, registry.CODE)[0] for name in code_in(tree)
+    ):
         sources = {name: path.read_bytes() for name, path in sources_of(Path(file)).items()}
         folder = f"{FOLDER}/{hash_of(sources)}"
         where[file] = f"{folder}/{Path(file).name}"
@@ -69,10 +72,8 @@ def _renamed(tree: Any, names: Mapping[str, str | Path]) -> Any:
         return {key: _renamed(each, names) for key, each in tree.items()}
     if isinstance(tree, list | tuple):
         return [_renamed(each, names) for each in tree]
-    if not isinstance(tree, str) or CODE not in tree:
-        return tree
-    file, colon, name = tree.rpartition(":")
-    return f"{names[file]}{colon}{name}" if file in names else tree
+    file, name = file_and_name(tree, CODE) if isinstance(tree, str) else ("", "")
+    return f"{names[file]}:{name}" if name and file in names else tree
 
 
 def kept_copy(file: str, copy: str, folder: Path, say: Callable[[str], None]) -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 
 from brigade.errors import UserError
 from brigade.partners.files import SUFFIX
+from brigade.registry import file_and_name
 from brigade.runs.folder import digest
 
 FOLDER = "partners"
@@ -50,7 +51,7 @@ def map_files(tree: Any, change: Callable[[str], str]) -> Any:
         return {key: map_files(value, change) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
         return [map_files(value, change) for value in tree]
-    if not isinstance(tree, str) or SUFFIX not in tree:
+    file, name = file_and_name(tree, SUFFIX) if isinstance(tree, str) else ("", None)
+    if not file:
         return tree
-    file, suffix, rest = tree.rpartition(SUFFIX)
-    return change(file + suffix) + rest if rest == "" or rest.startswith(":") else tree
+    return change(file) if name is None else f"{change(file)}:{name}"
