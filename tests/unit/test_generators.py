@@ -98,6 +98,7 @@ def test_preferred_rewards_are_those_of_the_recorded_games(name):
 
 def test_hsp_pays_biased_policies_by_their_weights_and_responses_by_the_game():
     generator = HSP(members=2, weights=("stay=-2,order=0.5", "delivery=7,order=1"))
+    assert generator.sets(2) == {"own": tuple(generator.evaluation(2)[1])}
     seating = generator.seat((), None, 4, 2, KEY)
     assert seating.member.tolist() == [[2, 0], [0, 2], [3, 1], [1, 3]]
     events = np.zeros((1, 4, 2, len(EVENTS)), bool)

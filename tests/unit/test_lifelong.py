@@ -334,7 +334,7 @@ def test_a_life_records_partners_clones_and_held_out_agents(life, pool):
     evaluations = 4  # before, and after each of three tasks
     assert arrays["score"].shape == (evaluations, 3, 1, 2, 2, 2)
     assert arrays["few_shot_score"].shape == arrays["score"].shape
-    names = [str(name).partition(" ")[0] for name in arrays["held_out_names"]]
+    names = arrays["held_out_names"].tolist()
     assert set(names) == {*chosen.intra, *chosen.inter}
     assert arrays["held_out_returns"].shape == (evaluations, len(names), 2, 2, 2)
     assert arrays["task_names"].tolist() == list(chosen.partners)
@@ -462,8 +462,8 @@ def test_measures_are_the_papers_equations(life):
         assert of["current_score"] == pytest.approx(np.diag(table).mean(), abs=1e-6)
         assert of["few_shot_average"] == pytest.approx(clones[-1, :, seed].mean(), abs=1e-6)
         names = data.arrays["held_out_names"].tolist()
-        inter = [n for n, name in enumerate(names) if not name.endswith("(intra)")]
-        intra = [n for n, name in enumerate(names) if not name.endswith("(inter)")]
+        inter = [names.index(name) for name in data.sets["inter"]]
+        intra = [names.index(name) for name in data.sets["intra"]]
         kept = data.arrays["held_out_score"].mean((2, 4))  # [eval, partner, seed]
         gain = kept[-1, inter, seed].mean() - kept[0, inter, seed].mean()
         assert of["generalisation"] == pytest.approx(gain, abs=1e-6)

@@ -32,12 +32,6 @@ from brigade.runs.folder import write_atomically
 from brigade.runs.partner_files import with_paths
 
 FEW = 12  # plots or pictures; more are collapsed
-SCORE = (
-    "Score",
-    "The normalised result of an episode: in Hanabi, points divided by the most points; in a "
-    "kitchen, soups served divided by what one good "
-    "cook could serve alone. Scores are means over partners, seats and episodes.",
-)
 SPREAD = (
     "± and brackets",
     f"Metrics are computed per seed, then averaged. With {FEW_SEEDS} seeds or more, ± is half the "
@@ -64,7 +58,7 @@ def write_report(runs: Sequence[RunData], folder: Path) -> Path:
         _over_the_run(runs, summaries),
         _task_curves(runs),
         *_pictures(runs),
-        page.section("Definitions", page.definitions(_definitions(summaries))),
+        page.section("Definitions", page.definitions(_definitions(runs, summaries))),
         _commands(runs),
         page.tag("footer", f"Written by Brigade from {_folders(runs)}.", "soft"),
     ]
@@ -152,11 +146,20 @@ def _differences(runs: Sequence[RunData]) -> str:
     return page.section("Settings that differ", table, _soft(text))
 
 
-def _definitions(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+def _meaning(runs: Sequence[RunData], what: str) -> str:
+    """What the runs' games say of their numbers, each once."""
+    texts = [run.meanings[what] for run in runs if what in run.meanings]
+    return "; ".join(dict.fromkeys(texts))
+
+
+def _definitions(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     """Definitions of the measures of all runs."""
+    own = _meaning(runs, "score")
+    score = f"The normalised result of an episode{f': {own}' if own else ''}. "
+    score += "Scores are means over partners, seats and episodes."
     measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     defined = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
-    return [SCORE, *defined, SPREAD]
+    return [("Score", score), *defined, SPREAD]
 
 
 def _card(title: str, estimate: Estimate, text: str) -> str:
@@ -222,9 +225,8 @@ def _coordination(runs: Sequence[RunData]) -> str:
     if not tables:
         return ""
     text = (
-        "At the last evaluation, mean over episodes, then tasks. Deliveries: each seat's share of "
-        "the soups served. Idle: share of steps spent standing still, walking into obstacles or "
-        "interacting without effect; interacting with a pot that is not ready counts as work. "
+        "At the last evaluation, mean over episodes, then tasks. "
+        f"{_meaning(runs, 'coordination')} "
         "Role collapse: 0 if all seats do the same amount of work, 1 if one seat does all of it."
     )
     return page.section("Coordination", _soft(text), *_shown(tables, len(runs) > 1))
@@ -344,7 +346,7 @@ def _pictures_of(run: RunData) -> list[str]:
             for (owner, task), png in run.pictures.items()
             if owner == seed
         ]
-        grid = page.box("div", "\n".join(figures), "kitchens")
+        grid = page.box("div", "\n".join(figures), "pictures")
         shown = not groups and len(figures) <= FEW
         groups.append(_soft(f"Seed {seed}") + grid if shown else page.details(f"Seed {seed}", grid))
     return groups

@@ -64,32 +64,28 @@ def mean_future(table: Floats) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def held_out(run: RunData, name: str, sets: tuple[str, ...]) -> Floats | None:
-    """[eval, seed]: the mean over the held-out agents of some sets, which end their names."""
+def held_out(run: RunData, name: str, which: str) -> Floats | None:
+    """[eval, seed]: the mean over a set of held-out agents; None if there are none."""
     if name not in run.arrays:
         return None
-    names = [str(each) for each in run.arrays["held_out_names"]]
-    chosen = np.array([each.endswith(sets) for each in names])
+    chosen = run.in_set(which, "held_out_names")
     if not chosen.any():
         return None
     values = run.mean(name, "eval", "held_out", "seed")
     return np.asarray(values[:, chosen].mean(1))
 
 
-INTRA_SETS, INTER_SETS = ("(intra)", "(both)"), ("(inter)", "(both)")
-
-
 def gained(run: RunData) -> Floats | None:
     """[seed]: GIS, the gain with the held-out agents of all methods."""
-    values = held_out(run, HELD_OUT_SCORE, INTER_SETS)
+    values = held_out(run, HELD_OUT_SCORE, "inter")
     return None if values is None else values[-1] - values[0]
 
 
-def last_points(sets: tuple[str, ...]) -> Callable[[RunData], Floats | None]:
+def last_points(which: str) -> Callable[[RunData], Floats | None]:
     """Mean points with held-out agents at the last evaluation."""
 
     def compute(run: RunData) -> Floats | None:
-        values = held_out(run, HELD_OUT_RETURNS, sets)
+        values = held_out(run, HELD_OUT_RETURNS, which)
         return None if values is None else values[-1]
 
     return compute
@@ -206,14 +202,14 @@ GENERALISATION = Measure(
 )
 INTRA_PLAY = Measure(
     "intra-play",
-    last_points(INTRA_SETS),
+    last_points("intra"),
     "points with held-out agents of its method",
     "Intra-CP: mean points with held-out agents that were trained by the learner's method.",
     unknown=lambda run: NO_HELD_OUT,
 )
 INTER_PLAY = Measure(
     "inter-play",
-    last_points(INTER_SETS),
+    last_points("inter"),
     "points with held-out agents of all methods",
     "Inter-CP: mean points with held-out agents of all methods.",
     unknown=lambda run: NO_HELD_OUT,

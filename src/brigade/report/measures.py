@@ -21,6 +21,7 @@ from brigade.report import plasticity
 from brigade.report.read import RunData
 
 NO_BASELINES = "not computed (add --baselines)"
+NO_SUCH_TABLES = "not known (the run does not say which pairs these are)"
 REPEATED = "is not defined for a repeated sequence"
 
 
@@ -236,8 +237,8 @@ COLLAPSE = Measure(
     "role collapse",
     role_collapse_by_seed,
     "0: equal work, 1: one seat does all of it",
-    "How unequally the seats share useful events (ingredients, plates, soups, deliveries): "
-    "(s − 1/n) ÷ (1 − 1/n) for the largest share s of n seats, at the last evaluation.",
+    "How unequally the seats share the work: (s − 1/n) ÷ (1 − 1/n) for the largest share s of n "
+    "seats, at the last evaluation.",
     better="neither",
 )
 
@@ -254,10 +255,15 @@ def of_tables(
     """The mean score over some of the tables that evaluations of a population play."""
 
     def curve(run: RunData) -> Floats:
-        score = run.mean("score", "eval", "partner", "seed")
-        return np.asarray(score[:, which(run)].mean(1))
+        score, chosen = run.mean("score", "eval", "partner", "seed"), which(run)
+        return np.asarray(score[:, chosen].mean(1) if chosen.any() else np.nan * score[:, 0])
 
-    return Measure(title, lambda run: curve(run)[-1], short, meaning, better, curve=curve)
+    def compute(run: RunData) -> Floats | None:
+        return curve(run)[-1] if which(run).any() else None
+
+    return Measure(
+        title, compute, short, meaning, better, curve=curve, unknown=lambda run: NO_SUCH_TABLES
+    )
 
 
 def every_table(run: RunData) -> np.ndarray:
@@ -266,9 +272,14 @@ def every_table(run: RunData) -> np.ndarray:
 
 
 def own_pairs(run: RunData) -> np.ndarray:
-    """[partner] bool: tables of a partner and its own best response (brdiv-1, response-1)."""
-    pairs = [name.partition(" with ") for name in run.partner_names]
-    return np.array([a.rpartition("-")[2] == b.rpartition("-")[2] for a, _, b in pairs])
+    """[partner] bool: tables of a partner and its own best response, as its generator says."""
+    return run.in_set("own", "partner_names")
+
+
+def other_pairs(run: RunData) -> np.ndarray:
+    """[partner] bool: all other tables; none if it is not known which are own."""
+    own = own_pairs(run)
+    return ~own & own.any()
 
 
 SELF_PLAY = of_tables(
@@ -286,7 +297,7 @@ OWN_PAIRS = of_tables(
 )
 OTHER_PAIRS = of_tables(
     "other pairs",
-    lambda run: ~own_pairs(run),
+    other_pairs,
     "score of partners with others' best responses",
     "The score of every partner with the best responses of the other partners, mean over pairs. It "
     "is low if partners need different best responses.",

@@ -42,6 +42,8 @@ class RunData:
     version: str = ""  # of the Brigade that wrote it
     measures: tuple[str, ...] = ()  # of its benchmark; empty in older runs
     names: Mapping[str, str] = field(default_factory=dict)  # by what they name, such as the method
+    meanings: Mapping[str, str] = field(default_factory=dict)  # of its game's numbers
+    sets: Mapping[str, list[Any]] = field(default_factory=dict)  # names of partners to compare
     title: str = ""  # what the reader calls it, if asked for
 
     @property
@@ -91,6 +93,11 @@ class RunData:
     def partner_names(self) -> list[str]:
         """The partners in evaluations."""
         return [str(name) for name in self.arrays["partner_names"]]
+
+    def in_set(self, name: str, names: str) -> Floats:
+        """Bool: which of the `names`, an array of the record, are in a set; none if not known."""
+        members = self.sets.get(name, ())
+        return np.array([each in members for each in self.arrays[names].tolist()], bool)
 
     @property
     def seat_names(self) -> list[str]:
@@ -164,14 +171,17 @@ def read_run(path: str | Path) -> RunData:
     log, pictures = _read_log(folder / "log.jsonl"), _read_pictures(folder / "pictures")
     version, named = str(content.get("brigade", "")), content.get("measures", [])
     measures = tuple(map(str, named)) if isinstance(named, list) else ()
-    names = _read_names(content.get("names", {}))
-    return RunData(folder, content["config"], arrays, log, pictures, version, measures, names)
+    names = {key: name[:MAX_NAME] for key, name in _declared(content, "names", str).items()}
+    meanings, sets = _declared(content, "meanings", str), _declared(content, "sets", list)
+    config = content["config"]
+    return RunData(folder, config, arrays, log, pictures, version, measures, names, meanings, sets)
 
 
-def _read_names(names: Any) -> dict[str, str]:
-    """Display names; older runs have none."""
-    items = names.items() if isinstance(names, dict) else ()
-    return {key: name[:MAX_NAME] for key, name in items if isinstance(name, str)}
+def _declared(content: Mapping[str, Any], what: str, kind: type) -> dict[str, Any]:
+    """What the benchmark, the method or the generator declared, by name."""
+    found = content.get(what)
+    items = found.items() if isinstance(found, dict) else ()
+    return {key: value for key, value in items if isinstance(value, kind)}
 
 
 def _read_config(path: Path) -> dict[str, Any]:

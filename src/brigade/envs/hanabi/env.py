@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal
 
 import jax
@@ -43,6 +44,7 @@ class Hanabi(Environment):
     encoding: Literal["canonical", "beliefs"] = "canonical"  # of what hints told; see `observe`
 
     events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
+    meanings = MappingProxyType({"score": "points divided by the most points"})
 
     def __post_init__(self) -> None:
         if self.lost_game not in ("zero", "fireworks"):
