@@ -19,7 +19,7 @@ NO_HELD_OUT = "not known (no such agents are held out)"
 UNFINISHED = "not known before the last task has ended, nor for repeated streams"
 
 
-def task_table(run: RunData, name: str) -> Floats | None:
+def at_ends(run: RunData, name: str) -> Floats | None:
     """[seed, trained, partner]: scores at the ends of the tasks; None if not all have ended."""
     if name not in run.arrays or run.steps[-1] < run.task_ends[-1] or run.repetitions > 1:
         return None
@@ -28,16 +28,16 @@ def task_table(run: RunData, name: str) -> Floats | None:
     return np.asarray(score[:, ends])
 
 
-def of_table(
+def of_ends(
     name: str, metric: Callable[[Floats], Floats | float]
 ) -> Callable[[RunData], Floats | None]:
-    """A metric of the table [trained, partner] of every seed."""
+    """A metric of the scores [trained, partner] of every seed."""
 
     def compute(run: RunData) -> Floats | None:
-        table = task_table(run, name)
-        if table is None:
+        scores = at_ends(run, name)
+        if scores is None:
             return None
-        return np.array([metric(of_seed) for of_seed in table], dtype=np.float64)
+        return np.array([metric(of_seed) for of_seed in scores], dtype=np.float64)
 
     return compute
 
@@ -47,20 +47,20 @@ def why_unknown(name: str, missing: str) -> Callable[[RunData], str]:
     return lambda run: missing if name not in run.arrays else UNFINISHED
 
 
-def last_average(table: Floats) -> float:
+def last_average(scores: Floats) -> float:
     """A_T: the mean over all partners at the end."""
-    return float(lifelong.average_score(table)[-1])
+    return float(lifelong.average_score(scores)[-1])
 
 
-def last_forgetting(table: Floats) -> float:
+def last_forgetting(scores: Floats) -> float:
     """F_T; nan for one partner."""
-    values = lifelong.forgetting(table)
+    values = lifelong.forgetting(scores)
     return float(values[-1]) if len(values) else float("nan")
 
 
-def mean_future(table: Floats) -> float:
+def mean_future(scores: Floats) -> float:
     """The mean of FT_t; nan for one partner."""
-    values = lifelong.future_score(table)
+    values = lifelong.future_score(scores)
     return float(values.mean()) if len(values) else float("nan")
 
 
@@ -136,7 +136,7 @@ def still_to_come(now: Floats, task: int, ends: Floats) -> Floats:
 
 LIFELONG_AVERAGE = Measure(
     "average over partners",
-    of_table(SCORE, last_average),
+    of_ends(SCORE, last_average),
     "score with all partners at the end",
     "A_T: the mean score with all partners after the last task (Lifelong Hanabi, equation 1).",
     per_task=lambda run: list(run.score[-1]),
@@ -146,7 +146,7 @@ LIFELONG_AVERAGE = Measure(
 )
 LIFELONG_FORGETTING = Measure(
     "forgetting",
-    of_table(SCORE, last_forgetting),
+    of_ends(SCORE, last_forgetting),
     "loss against the best earlier score",
     "F_T: for every partner but the last, the best score after an earlier task minus the score "
     "after the last one, then the mean (Lifelong Hanabi, equations 2 and 3). Negative if scores "
@@ -157,7 +157,7 @@ LIFELONG_FORGETTING = Measure(
 )
 FUTURE_SCORE = Measure(
     "future score",
-    of_table(SCORE, mean_future),
+    of_ends(SCORE, mean_future),
     "score with partners still to come",
     "The mean score with the partners that are still to come, after every task but the last, then "
     "the mean over tasks (FT, Lifelong Hanabi, equation 4).",
@@ -166,7 +166,7 @@ FUTURE_SCORE = Measure(
 )
 CURRENT_SCORE = Measure(
     "current score",
-    of_table(SCORE, lambda table: float(np.diag(table).mean())),
+    of_ends(SCORE, lambda scores: float(np.diag(scores).mean())),
     "with a partner after training with it",
     "The score with every partner at the end of the training with it, then the mean.",
     per_task=after_training_by_task,
@@ -176,7 +176,7 @@ CURRENT_SCORE = Measure(
 )
 FEW_SHOT_AVERAGE = Measure(
     "few-shot average",
-    of_table(FEW_SHOT_SCORE, last_average),
+    of_ends(FEW_SHOT_SCORE, last_average),
     "of clones that adapt first",
     "A_T of clones: a copy of the learner is trained with each partner for a few updates, "
     "evaluated with it and thrown away.",
@@ -185,7 +185,7 @@ FEW_SHOT_AVERAGE = Measure(
 )
 FEW_SHOT_FORGETTING = Measure(
     "few-shot forgetting",
-    of_table(FEW_SHOT_SCORE, last_forgetting),
+    of_ends(FEW_SHOT_SCORE, last_forgetting),
     "of clones that adapt first",
     "F_T of clones that are trained with each partner for a few updates before they are evaluated.",
     "lower",

@@ -77,11 +77,11 @@ def forgetting_by_task(run: RunData) -> Sequence[Floats | None]:
         # The weights depend on the end of the last task, so it is included: an unfinished run has
         # the weights of the finished one.
         columns = [*known, end]
-        table = by_seed(
+        lost = by_seed(
             lambda s: meal.forgetting(run.steps, s[:, columns], run.task_ends[columns]).per_task,
             run.score,
         )
-        for task, values in zip(known, table.T, strict=True):
+        for task, values in zip(known, lost.T, strict=True):
             result[task] = values
     return result
 
