@@ -380,7 +380,7 @@ def test_cooks_of_one_kitchen_share_a_program_and_know_its_recipes():
 
 def games(env, task, habits, others, number):
     """Score and events per game of two cooks."""
-    partner = Stay() if others is None else Cook()
+    partner = Stay(4) if others is None else Cook()
     one = jax.tree.map(lambda x: x[None], () if others is None else others)
     cast = Cast((Group(partner),), (one,), ("partner",))
     evaluator = Evaluator(env, Players(Cook(), cast.groups, 1), ContinualMethod(), number)

@@ -199,37 +199,32 @@ def _compared_by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> 
 def _by_partner(runs: Sequence[RunData]) -> str:
     """Scores by partner and seat, if there are several."""
     tables = [
-        (label, page.table(partner_headings(run), partner_rows(run), names=1))
-        for label, run in zip(labels(runs), runs, strict=True)
-        if partner_rows(run)
+        page.table(partner_headings(run), rows, names=1) if (rows := partner_rows(run)) else ""
+        for run in runs
     ]
-    if not tables:
-        return ""
     text = "At the last evaluation, mean over tasks and episodes."
-    return page.section("Scores by partner and seat", _soft(text), *_shown(tables, len(runs) > 1))
+    return _by_run("Scores by partner and seat", text, runs, tables)
 
 
-def _shown(tables: Sequence[tuple[str, str]], folded: bool) -> list[str]:
-    """The tables, collapsed if there are several runs."""
-    return [page.details(*entry) if folded else entry[1] for entry in tables]
+def _by_run(title: str, text: str, runs: Sequence[RunData], tables: Sequence[str]) -> str:
+    """A table per run that has one, collapsed if there are several runs."""
+    named = zip(labels(runs), tables, strict=True)
+    shown = [page.details(*each) if len(runs) > 1 else each[1] for each in named if each[1]]
+    return page.section(title, _soft(text), *shown) if shown else ""
 
 
 def _coordination(runs: Sequence[RunData]) -> str:
     """How the seats share their work, if events were recorded."""
-    known = [(label, coordination.rows(run)) for label, run in zip(labels(runs), runs, strict=True)]
     tables = [
-        (label, page.table(coordination.HEADINGS, rows, names=1, total=True))
-        for label, rows in known
-        if rows
+        page.table(coordination.HEADINGS, rows, names=1, total=True) if rows else ""
+        for rows in map(coordination.rows, runs)
     ]
-    if not tables:
-        return ""
     text = (
         "At the last evaluation, mean over episodes, then tasks. "
         f"{_meaning(runs, 'coordination')} "
         "Role collapse: 0 if all seats do the same amount of work, 1 if one seat does all of it."
     )
-    return page.section("Coordination", _soft(text), *_shown(tables, len(runs) > 1))
+    return _by_run("Coordination", text, runs, tables)
 
 
 def _plasticity(runs: Sequence[RunData]) -> str:

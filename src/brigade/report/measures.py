@@ -6,7 +6,6 @@ add measures by entry points. A run folder names measures, but cannot name code.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +15,7 @@ import numpy as np
 
 from brigade.metrics import meal
 from brigade.metrics.coordination import USEFUL, role_collapse
-from brigade.metrics.result import Floats, MetricResult
+from brigade.metrics.result import Floats, MetricResult, known_mean
 from brigade.report import plasticity
 from brigade.report.read import RunData
 
@@ -226,11 +225,7 @@ def role_collapse_by_seed(run: RunData) -> Floats | None:
     if not set(USEFUL) <= set(names):
         return None
     events = run.mean("events", "eval", "task", "seed", "player", "kind")[-1]
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # nan if there is no useful event in any task
-        return np.asarray(np.nanmean(role_collapse(events, names), axis=0))
+    return known_mean(role_collapse(events, names))
 
 
 COLLAPSE = Measure(

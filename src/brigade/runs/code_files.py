@@ -17,7 +17,7 @@ from brigade import registry
 from brigade.errors import UserError
 from brigade.reading import read_bytes
 from brigade.registry import CODE, file_and_name
-from brigade.runs.trust import code_in
+from brigade.runs.trust import code_in, map_texts
 
 FOLDER = "code"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}/[^/\\]+\.py")
@@ -68,12 +68,12 @@ def with_kept_code(
 
 def _renamed(tree: Any, names: Mapping[str, str | Path]) -> Any:
     """Settings with other names of files of code."""
-    if isinstance(tree, Mapping):
-        return {key: _renamed(each, names) for key, each in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [_renamed(each, names) for each in tree]
-    file, name = file_and_name(tree, CODE) if isinstance(tree, str) else ("", "")
-    return f"{names[file]}:{name}" if name and file in names else tree
+
+    def changed(word: str) -> str:
+        file, name = file_and_name(word, CODE)
+        return f"{names[file]}:{name}" if name and file in names else word
+
+    return map_texts(tree, changed)
 
 
 def kept_copy(file: str, copy: str, folder: Path, say: Callable[[str], None]) -> Path:

@@ -31,7 +31,7 @@ from brigade.reading import entry, expect, parse_json, parse_toml, read_bytes, s
 from brigade.runs.code_files import with_kept_code
 from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES
 from brigade.runs.partner_files import name_by_hash, with_paths
-from brigade.runs.trust import checked_settings, require_trust
+from brigade.runs.trust import checked_settings, map_texts, require_trust
 
 SHORT_FLAGS = {"--from": "--start-from"}
 MAX_SEED = 2**32  # exclusive: random keys are made from 32 bits
@@ -172,7 +172,7 @@ class Experiment:
         ):
             values = dataclasses.asdict(settings) if settings is not None else {}
             tree |= {name: values} if values else {}
-        return _plain(tree)
+        return map_texts(tree, str)
 
     def as_json(self, version: str, code: Mapping[str, str] | None = None) -> str:
         """The text of config.json, in which policy files are named by their hash.
@@ -690,12 +690,3 @@ def _one_line(box: str) -> str:
     for pattern, plain in PLAIN_ERRORS:
         text = re.sub(pattern, plain, text)
     return text
-
-
-def _plain(value: Any) -> Any:
-    """Tuples become lists, as in JSON."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value

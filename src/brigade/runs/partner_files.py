@@ -6,7 +6,7 @@ The config names each file by a hash of its content: `partners/0123456789abcdef.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from brigade.errors import UserError
 from brigade.partners.files import SUFFIX
 from brigade.registry import file_and_name
 from brigade.runs.folder import digest
+from brigade.runs.trust import map_texts
 
 FOLDER = "partners"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}{re.escape(SUFFIX)}")
@@ -47,11 +48,11 @@ def with_paths(tree: Any, folder: Path) -> Any:
 
 def map_files(tree: Any, change: Callable[[str], str]) -> Any:
     """Apply `change` to every policy file in the settings; in FILE:NAME, to FILE only."""
-    if isinstance(tree, Mapping):
-        return {key: map_files(value, change) for key, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [map_files(value, change) for value in tree]
-    file, name = file_and_name(tree, SUFFIX) if isinstance(tree, str) else ("", None)
-    if not file:
-        return tree
-    return change(file) if name is None else f"{change(file)}:{name}"
+
+    def changed(word: str) -> str:
+        file, name = file_and_name(word, SUFFIX)
+        if not file:
+            return word
+        return change(file) if name is None else f"{change(file)}:{name}"
+
+    return map_texts(tree, changed)

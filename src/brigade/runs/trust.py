@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -44,6 +44,15 @@ def plain_value(value: Any, name: str) -> Any:
     if isinstance(value, str) and "\0" in value:
         raise UserError(f"{name} is {shown(value)}; it must not have a zero byte")
     return value
+
+
+def map_texts(tree: Any, change: Callable[[str], str]) -> Any:
+    """The settings with every text changed; tuples become lists, as in JSON."""
+    if isinstance(tree, Mapping):
+        return {key: map_texts(each, change) for key, each in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [map_texts(each, change) for each in tree]
+    return change(tree) if isinstance(tree, str) else tree
 
 
 def code_in(tree: Any) -> Iterator[str]:
