@@ -8,7 +8,7 @@ import numpy as np
 
 from brigade.metrics import lifelong_hanabi as lifelong
 from brigade.metrics.record import FEW_SHOT_ARRAYS, HELD_OUT_ARRAYS
-from brigade.metrics.result import Floats
+from brigade.metrics.result import Floats, mean_or_nan
 from brigade.report.measures import Measure, after_training_by_task
 from brigade.report.read import RunData
 
@@ -54,14 +54,12 @@ def last_average(scores: Floats) -> float:
 
 def last_forgetting(scores: Floats) -> float:
     """F_T; nan for one partner."""
-    values = lifelong.forgetting(scores)
-    return float(values[-1]) if len(values) else float("nan")
+    return mean_or_nan(lifelong.forgetting(scores)[-1:])
 
 
 def mean_future(scores: Floats) -> float:
     """The mean of FT_t; nan for one partner."""
-    values = lifelong.future_score(scores)
-    return float(values.mean()) if len(values) else float("nan")
+    return mean_or_nan(lifelong.future_score(scores))
 
 
 def held_out(run: RunData, name: str, which: str) -> Floats | None:
