@@ -135,8 +135,8 @@ def partners_of(settings: StreamSettings, layout: str) -> Policies:
             f"{len(policies.members)} partners; give at most that"
         )
     # Fully trained ones first: a half-skilled partner is an earlier self of one of them.
-    names = sorted(policies.names, key=lambda name: name.endswith("-mid"))
-    return policies.only(names[: settings.per_kitchen])
+    members = sorted(policies.members, key=lambda member: member.get("stage") == "mid")
+    return policies.only([str(member["name"]) for member in members[: settings.per_kitchen]])
 
 
 @dataclass(frozen=True)
