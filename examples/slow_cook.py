@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from brigade.core import Array, Key, Policy, View
+from brigade.envs.overcooked.cooks import Cook, Errand, Habits
 from brigade.envs.overcooked.things import STAY
-from brigade.partners.cook import Cook, Errand, Habits
 
 
 class Memory(NamedTuple):

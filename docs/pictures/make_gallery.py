@@ -15,9 +15,9 @@ from brigade.envs.hanabi import Hanabi
 from brigade.envs.jaxnav import JaxNav, MapSpec
 from brigade.envs.jaxnav import generate as generate_map
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
+from brigade.envs.overcooked.cooks import Human
 from brigade.envs.overcooked.generate import generate_sequence
 from brigade.envs.overcooked.render import render
-from brigade.partners.cook import Human
 
 FOLDER = Path(__file__).parent / "gallery"
 COLOURS = 64

@@ -31,6 +31,9 @@ KINDS = (
 )
 
 
+CODE = ".py"
+
+
 class UnknownNameError(UserError, LookupError):
     """There is no such name; the message suggests the nearest one."""
 
@@ -43,14 +46,34 @@ def names(kind: str) -> list[str]:
 def get(kind: str, name: str) -> Any:
     """Import and return the object with a registered name, or `path/to/file.py:Name`."""
     known = entries(kind)
-    if name.rstrip(":").endswith(".py"):
-        file, what = name.rstrip(":"), "function" if kind == "benchmarks" else "class"
+    file, attribute = file_and_name(name, CODE)
+    if file and not attribute:
+        what = "function" if kind == "benchmarks" else "class"
         raise UnknownNameError(f"{kind.rstrip('s')} {file}: add the {what}: {file}:Name")
-    if ".py:" in name:
+    if file:
         return from_file(name)
     if name not in known:
         raise UnknownNameError(unknown_name(kind.rstrip("s"), name, known))
     return known[name].load()
+
+
+def file_and_name(word: str, suffix: str) -> tuple[str, str | None]:
+    """The parts of FILE:NAME, for a file with this suffix; FILE is empty for other words.
+
+    NAME is None if the word is FILE alone.
+    """
+    if word.endswith(suffix):
+        return word, None
+    file, mark, name = word.rpartition(f"{suffix}:")
+    return (file + suffix, name) if mark else ("", None)
+
+
+def folder_and_name(word: str) -> tuple[str, str | None]:
+    """The same for RUN:NAME, where RUN is a folder that is there."""
+    run, _, name = word.rpartition(":")
+    if run and Path(run).is_dir():
+        return run, name
+    return (word if word and Path(word).is_dir() else ""), None
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
@@ -70,8 +93,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.4) -> str | None:
 
 def from_file(name: str) -> Any:
     """Execute a file of the user and return its attribute `Name`."""
-    path_text, _, attribute = name.rpartition(":")
-    path = Path(path_text)
+    file, attribute = file_and_name(name, CODE)
+    path = Path(file)
     if not path.is_file():
         raise UnknownNameError(f"{name}: there is no file {path}; give path/to/file.py:Name")
     # The module is named after the path, so that two files of the same name do not collide.
@@ -86,9 +109,9 @@ def from_file(name: str) -> Any:
     except (Exception, SystemExit) as error:
         del sys.modules[spec.name]
         raise UserError(_error_in_file(path, str(spec.origin), error)) from error
-    if not hasattr(module, attribute):
+    if not attribute or not hasattr(module, attribute):
         known = [each for each in vars(module) if not each.startswith("_")]
-        raise UnknownNameError(unknown_name(f"name in {path}", attribute, known))
+        raise UnknownNameError(unknown_name(f"name in {path}", attribute or "", known))
     return getattr(module, attribute)
 
 

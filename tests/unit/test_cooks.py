@@ -12,10 +12,10 @@ from brigade.benchmarks.meal import KitchenSettings
 from brigade.core import Acting, Cast, ContinualMethod, Group, Round
 from brigade.core.seating import pairings
 from brigade.envs.overcooked import LAYOUTS, Overcooked, describe, task_from_grid
+from brigade.envs.overcooked.cooks import Cook, Errand, Habits, Human, OnionOnly, PlateOnly
+from brigade.envs.overcooked.cooks.kitchen_map import FOOD, PLATE
 from brigade.envs.overcooked.generate import generate_sequence
 from brigade.partners import Random, Stay
-from brigade.partners.cook import Cook, Errand, Habits, Human, OnionOnly, PlateOnly
-from brigade.partners.kitchen_map import FOOD, PLATE
 from brigade.train import Evaluator, Players
 
 KEY = jax.random.key(0)
@@ -380,7 +380,7 @@ def test_cooks_of_one_kitchen_share_a_program_and_know_its_recipes():
 
 def games(env, task, habits, others, number):
     """Score and events per game of two cooks."""
-    partner = Stay() if others is None else Cook()
+    partner = Stay(4) if others is None else Cook()
     one = jax.tree.map(lambda x: x[None], () if others is None else others)
     cast = Cast((Group(partner),), (one,), ("partner",))
     evaluator = Evaluator(env, Players(Cook(), cast.groups, 1), ContinualMethod(), number)

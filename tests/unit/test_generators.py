@@ -98,6 +98,7 @@ def test_preferred_rewards_are_those_of_the_recorded_games(name):
 
 def test_hsp_pays_biased_policies_by_their_weights_and_responses_by_the_game():
     generator = HSP(members=2, weights=("stay=-2,order=0.5", "delivery=7,order=1"))
+    assert generator.sets(2) == {"own": tuple(generator.evaluation(2)[1])}
     seating = generator.seat((), None, 4, 2, KEY)
     assert seating.member.tolist() == [[2, 0], [0, 2], [3, 1], [1, 3]]
     events = np.zeros((1, 4, 2, len(EVENTS)), bool)
@@ -251,9 +252,9 @@ def test_noise_is_masked_or_not():
     view = jax.tree.map(lambda x: jnp.broadcast_to(x, (1000, *x.shape)), now.view)
     allowed = jnp.zeros(view.avail.shape, bool).at[..., 2:5].set(True)
     view = view.replace(state=None, avail=allowed)
-    masked, _, _ = Noisy(Stay(), 1.0).act((), (), view, KEY)
+    masked, _, _ = Noisy(Stay(4), 1.0).act((), (), view, KEY)
     assert set(masked.ravel().tolist()) == {2, 3, 4}
-    free, _, _ = Noisy(Stay(), 1.0, masked=False).act((), (), view, KEY)
+    free, _, _ = Noisy(Stay(4), 1.0, masked=False).act((), (), view, KEY)
     assert set(free.ravel().tolist()) == set(range(6))
     layout = kitchen("coordination_ring")
     assert layout.generators["e3t"]["generator_settings"] == {"masked": False}  # as released
@@ -264,7 +265,7 @@ def test_noise_replaces_so_many_actions():
     _, now = env.reset(KEY, tasks[0])
     view = jax.tree.map(lambda x: jnp.broadcast_to(x, (4000, *x.shape)), now.view)
     for epsilon, share in ((0.0, 1.0), (0.5, 0.5 + 0.5 / 6), (1.0, 1 / 6)):
-        action, _, _ = Noisy(Stay(), epsilon).act((), (), view.replace(state=None), KEY)
+        action, _, _ = Noisy(Stay(4), epsilon).act((), (), view.replace(state=None), KEY)
         assert float((action == 4).mean()) == pytest.approx(share, abs=0.02)
 
 

@@ -16,7 +16,7 @@ from brigade.envs.overcooked.recipes import (
     choose_recipes,
     contents_of,
     look_up,
-    recipe_tables,
+    recipe_arrays,
 )
 
 KITCHEN = ("XXPXX", "O1.2T", "X3.4S", "XDXXX")
@@ -52,7 +52,7 @@ def at(tree, time):
 
 
 def test_tables_hold_what_the_list_says():
-    tables = recipe_tables({"OT": Recipe(7, 5), "OTT": Recipe(30, 9)})
+    tables = recipe_arrays({"OT": Recipe(7, 5), "OTT": Recipe(30, 9)})
     for name, value, time, listed in (
         ("OT", 7, 5, True),
         ("OTT", 30, 9, True),
@@ -65,7 +65,7 @@ def test_tables_hold_what_the_list_says():
 
 
 def test_the_best_value_is_that_of_the_best_recipe_still_possible():
-    tables = recipe_tables({"OT": Recipe(7, 5), "OTT": Recipe(30, 9), "OOO": Recipe(20, 9)})
+    tables = recipe_arrays({"OT": Recipe(7, 5), "OTT": Recipe(30, 9), "OOO": Recipe(20, 9)})
     best = {name: float(tables.best[contents_of(name)]) for name in ("O", "T", "OO", "OT", "TT")}
     assert best == {"O": 30, "T": 30, "OO": 20, "OT": 30, "TT": 30}
     assert tables.best[0] == 30  # an empty pot
@@ -73,7 +73,7 @@ def test_the_best_value_is_that_of_the_best_recipe_still_possible():
 
 
 def test_looking_up_equals_indexing():
-    tables = recipe_tables()
+    tables = recipe_arrays()
     contents = jnp.array(CONTENTS, jnp.uint8)
     for table in (tables.value, tables.cook_time, tables.listed, tables.best):
         assert look_up(table, contents).tolist() == table[contents].tolist()

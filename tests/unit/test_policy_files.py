@@ -321,7 +321,7 @@ def test_a_run_keeps_the_partners_it_uses(exported, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--out", "x.npz"], "--out is x.npz; it must end in .safetensors"),
+        (["--out", "x.npz"], "x.npz must end in .safetensors"),
         (["--out", "made.safetensors"], "exists already"),
         (["--out", "x.safetensors", "--task", "2"], "the run has 1 tasks; there is no task 2"),
         (["--out", "/dev/null/x.safetensors"], "choose another --out"),

@@ -245,6 +245,8 @@ def test_a_population_is_a_run_like_any_other(tmp_path):
     assert whole.returns["score"].shape == (4, 1, 4, 1, 1, 1)
     config = json.loads((whole.path / "config.json").read_text())
     assert config["measures"] == ["own_pairs", "other_pairs"]
+    assert config["sets"] == {"own": [f"brdiv-{i} with response-{i}" for i in (1, 2)]}
+    assert "soups" in config["meanings"]["score"]
     assert config["config"]["generator_settings"]["members"] == 2
     assert load(whole.path).parts.trainer.policies == 4
 

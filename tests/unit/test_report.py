@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from support.run_folders import CONFIG, FIRST, SECOND, make_run, many_seeds
 
+from brigade.envs.overcooked.env import MEANINGS
 from brigade.envs.overcooked.events import EVENTS
 from brigade.errors import UserError
 from brigade.metrics.record import EVENT_AXES
@@ -78,11 +79,8 @@ def test_numbers_are_those_of_hand_arithmetic(tmp_path):
 
 def test_a_run_is_reported_by_the_measures_of_its_benchmark(tmp_path):
     """Named in its config; one that is not installed here is left out."""
-    folder = make_run(tmp_path / "run")
-    head = json.loads((folder / "config.json").read_text())
-    head["measures"] = ["average_return", "of_another_package", "after_training"]
-    (folder / "config.json").write_text(json.dumps(head))
-    run = read_run(folder)
+    measures = ["average_return", "of_another_package", "after_training"]
+    run = declare(make_run(tmp_path / "run"), measures=measures)
     numbers = summary(run)
     assert list(numbers.values) == ["average_return", "after_training"]
     near(numbers.values["average_return"], 20 * 0.65, 20 * 0.51)
@@ -94,6 +92,42 @@ def test_a_run_is_reported_by_the_measures_of_its_benchmark(tmp_path):
     _, totals, _ = (rows_of(path) for path in write_csv([run], tmp_path / "out"))
     assert float(totals[-1]["average_return"]) == pytest.approx(11.6)
     assert "forgetting" not in totals[0]
+
+
+def declare(folder, **declared):
+    """A run whose config.json declares more."""
+    head = json.loads((folder / "config.json").read_text()) | declared
+    (folder / "config.json").write_text(json.dumps(head))
+    return read_run(folder)
+
+
+def test_what_a_score_means_is_declared_by_the_game_and_said_once(tmp_path):
+    silent, kitchen, other = (make_run(tmp_path / name) for name in "abc")
+    text = page_of(read_run(silent), folder=tmp_path / "out")
+    assert "The normalised result of an episode. Scores are means" in text
+    kitchen = declare(kitchen, meanings=dict(MEANINGS), sets=3)
+    text = page_of(kitchen, kitchen, folder=tmp_path / "out")
+    assert text.count("The normalised result of an episode: soups served divided by what") == 1
+    other = declare(other, meanings={"score": "points", "coordination": 3})
+    text = page_of(kitchen, other, folder=tmp_path / "out")
+    assert "one good cook could serve alone; points. Scores are means" in text
+
+
+def test_own_pairs_are_those_that_the_run_declares(tmp_path):
+    """Whatever the tables are called."""
+    names = ["a", "b", "c"]
+    score = np.stack([FIRST, SECOND], axis=-1)[:, :, None, None, :, None] * np.ones((3, 1, 1, 1))
+    score *= np.array([1.0, 0.5, 0.1])[:, None, None, None]
+    axes = ["eval", "task", "partner", "seat", "seed", "episode"]
+    arrays = {"score": score, "returns": score, "partner_names": np.array(names)}
+    folder = make_run(tmp_path / "run", axes=np.array(axes), seat_names=np.array(["all"]), **arrays)
+    measures = ["own_pairs", "other_pairs"]
+    unknown = summary(declare(folder, measures=measures))
+    assert list(unknown.values.values()) == [None, None]
+    assert "Own pairs: not known (the run does not say which pairs these are)." in unknown.notes
+    found = summary(declare(folder, measures=measures, sets={"own": ["a", "c"]}))
+    near(found.values["own_pairs"], 0.65 * 0.55, 0.51 * 0.55)
+    near(found.values["other_pairs"], 0.65 * 0.5, 0.51 * 0.5)
 
 
 def test_partners_and_seats_are_axes_of_their_own(tmp_path):

@@ -424,7 +424,7 @@ def test_greedy_partners_are_greedy_or_refused():
     learner = make_learner(env)
     params = jax.tree.map(lambda x: x[None], learner.init(KEY).params)
     for greedy in (True, False):
-        players = Players(Stay(), (Group(learner.policy, 1, greedy),), own_seats=1)
+        players = Players(Stay(4), (Group(learner.policy, 1, greedy),), own_seats=1)
         seating = Seating(jnp.zeros((1, 2), jnp.int32), jnp.array([[True, False]]))
         seated = players.take_seats(Acting((), (params,), seating))
         view = jax.tree.map(lambda x: x[None], env.reset(KEY, task[0])[1].view)
@@ -563,7 +563,7 @@ def test_shaped_rewards_are_shared_with_the_whole_table():
     from brigade.learners.losses import total_reward
 
     env, sequence = Overcooked.example()
-    players = Players(Stay(), (Group(Says()),), own_seats=1)
+    players = Players(Stay(4), (Group(Says()),), own_seats=1)
     source = DeviceSource(env, players, 2, 5)
     seating = Seating(jnp.zeros((1, 2), jnp.int32), jnp.array([[False, True]]))
     acting = Acting((), (jnp.array([5]),), seating)

@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from brigade.benchmarks.zsc_stream import StreamSettings, stream
+from brigade.benchmarks.zsc_stream import Cropped, StreamSettings, stream
 from brigade.core import Policy
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.learners import IPPO, NetworkConfig
 from brigade.partners.files import Policies, interface
-from brigade.partners.wrappers import Cropped
 from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict
 

@@ -9,21 +9,21 @@ learning*, ICML 2021.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from brigade.benchmarks.lifelong_hanabi_pool import Pool, held_out, read_pool
 from brigade.core import Benchmark, Cast, TaskSequence
 from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
 from brigade.nets.plain import plain_settings
 from brigade.partners.cast import merged
 from brigade.partners.files import Policies, check_fits, load_policies
-from brigade.partners.pools import Pool, held_out, read_pool
 
 READY_MADE = Path(str(files("brigade.partners.lifelong_hanabi")))
-INTRA, INTER, BOTH = " (intra)", " (inter)", " (both)"  # sets of held-out agents, behind names
 MEASURES = (
     "lifelong_average",
     "lifelong_forgetting",
@@ -167,17 +167,9 @@ def loaded(file: str, env: Hanabi) -> Policies:
     return policies
 
 
-def renamed(policies: Policies, suffix: str) -> Cast:
-    """The agent as a partner; agents of a pool take greedy actions."""
-    cast = policies.cast(greedy=True)
-    return Cast(cast.groups, cast.params, (cast.names[0] + suffix,))
-
-
-def set_of(file: str, settings: LifelongSettings) -> str:
-    """Which set of held-out agents a file belongs to."""
-    if file in settings.intra and file in settings.inter:
-        return BOTH
-    return INTRA if file in settings.intra else INTER
+def cast_of(agents: Iterable[Policies]) -> Cast:
+    """Agents as partners; those of a pool take greedy actions."""
+    return merged(sum((agent.cast(greedy=True) for agent in agents), Cast()))
 
 
 def stream(settings: LifelongSettings | None = None) -> Benchmark:
@@ -186,13 +178,20 @@ def stream(settings: LifelongSettings | None = None) -> Benchmark:
     learner = load_policies(settings.learner)
     env = game_of(learner, settings.learner)
     loaded(settings.learner, env)
-    partners = [renamed(loaded(file, env), "") for file in settings.partners]
-    tests = [renamed(loaded(file, env), set_of(file, settings)) for file in settings.held_out]
     met = {Path(file).read_bytes() for file in (settings.learner, *settings.partners)}
     for file in settings.held_out:
         if Path(file).read_bytes() in met:
             raise UserError(f"{file} is in training and held out for tests; remove it there")
-    names = [part.names[0] for part in partners]
+    partners = [loaded(file, env) for file in settings.partners]
+    tests = {file: loaded(file, env) for file in settings.held_out}
+    kept = cast_of(tests.values())
+    if len(set(kept.names)) < kept.size:
+        raise UserError("two held-out agents have one name; use agents of one pool")
+    sets = {
+        name: tuple(tests[file].names[0] for file in files)
+        for name, files in (("intra", settings.intra), ("inter", settings.inter))
+    }
+    names = [agent.names[0] for agent in partners]
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         if num_tasks > len(names):
@@ -220,8 +219,9 @@ def stream(settings: LifelongSettings | None = None) -> Benchmark:
         eval_every=625,
         eval_episodes=1000,
         learner="iql",
-        cast=merged(sum(partners, Cast())),
-        held_out=merged(sum(tests, Cast())),
+        cast=cast_of(partners),
+        held_out=kept,
+        held_out_sets=sets,
         start_from=settings.learner,
         measures=MEASURES,
         presets={name: with_network(preset, learner) for name, preset in PRESETS.items()},

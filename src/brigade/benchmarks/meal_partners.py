@@ -16,10 +16,11 @@ from brigade.benchmarks.meal import presets
 from brigade.core import Benchmark, Cast, Group, TaskSequence
 from brigade.core.checks import at_least, within
 from brigade.envs.overcooked import Overcooked, task_from_grid
+from brigade.envs.overcooked.cooks import Cook, Habits
 from brigade.envs.overcooked.env import Reward
 from brigade.envs.overcooked.layouts import LAYOUTS
+from brigade.envs.overcooked.things import STAY
 from brigade.partners import Random, Stay
-from brigade.partners.cook import Cook, Habits
 from brigade.partners.files import Policies, check_fits, load_policies
 from brigade.registry import unknown_name
 
@@ -97,7 +98,7 @@ def all_partners(settings: PartnerSettings) -> Cast:
     """The cast of all partners that can be named."""
     cooks = scripted_cooks(settings.drops)
     habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cooks.values())
-    groups = (Group(Cook(), len(cooks)), Group(Random()), Group(Stay()))
+    groups = (Group(Cook(), len(cooks)), Group(Random()), Group(Stay(STAY)))
     cast = Cast(groups, (habits, (), ()), (*cooks, "random", "static"))
     policies = settings.learned()
     if policies is not None:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from brigade.benchmarks.zsc_eval import LAPTOP, PAPER, SINGLE
-from brigade.core import Benchmark, Cast, Group, TaskSequence
+from brigade.core import Array, Benchmark, Cast, Group, Key, TaskSequence, View
 from brigade.core.checks import at_least
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.partners.files import SUFFIX, Policies, check_fits, load_policies
-from brigade.partners.wrappers import Cropped
+from brigade.partners.wrappers import Wrapper
 from brigade.registry import unknown_name
 
 READY_MADE = Path(str(files("brigade.partners.zsc_eval")))
@@ -135,8 +135,26 @@ def partners_of(settings: StreamSettings, layout: str) -> Policies:
             f"{len(policies.members)} partners; give at most that"
         )
     # Fully trained ones first: a half-skilled partner is an earlier self of one of them.
-    names = sorted(policies.names, key=lambda name: name.endswith("-mid"))
-    return policies.only(names[: settings.per_kitchen])
+    members = sorted(policies.members, key=lambda member: member.get("stage") == "mid")
+    return policies.only([str(member["name"]) for member in members[: settings.per_kitchen]])
+
+
+@dataclass(frozen=True)
+class Cropped(Wrapper):
+    """Sees only the upper left part of an observation, the size the policy was trained with.
+
+    Kitchens are padded with counters on the right and below, so this is the kitchen itself.
+    """
+
+    height: int
+    width: int
+
+    def act(
+        self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
+    ) -> tuple[Array, Any, dict[str, Array]]:
+        """One action per seat."""
+        obs = view.obs[..., : self.height, : self.width, :]
+        return self.policy.act(params, carry, view.replace(obs=obs), key, greedy)
 
 
 def as_partners(layout: str, policies: Policies, env: Overcooked) -> Cast:

@@ -12,7 +12,7 @@ from brigade.core import Benchmark
 from brigade.core.checks import within
 from brigade.errors import UserError
 from brigade.partners.cast import cast_of
-from brigade.partners.files import SUFFIX, Policies, load_policies
+from brigade.partners.files import Policies, named_policies
 from brigade.report.crossplay import Matrix
 from brigade.runs.config import from_dict
 from brigade.runs.export import policies_of
@@ -21,30 +21,6 @@ from brigade.runs.run import load
 from brigade.runs.trust import without_files
 from brigade.train.crossplay import cross_play
 
-
-class Reader:
-    """Loads policies from a policy file or a run folder, each only once."""
-
-    def __init__(self, task: int | None, trust: bool) -> None:
-        self.task, self.trust = task, trust
-        self.known: dict[str, Policies] = {}
-
-    def __call__(self, name: str) -> Policies:
-        """The policies of a file or, for names that end in RUN, of a run folder.
-
-        A run with several tasks gives the policy for the task being played.
-        """
-        if name not in self.known:
-            if name.endswith(RUN):
-                run = load(Path(name.removesuffix(RUN)), trust=self.trust)
-                task = None if self.task is None else self.task - 1
-                self.known[name] = policies_of(run, task)
-            else:
-                self.known[name] = load_policies(name)
-        return self.known[name]
-
-
-RUN = f"//{SUFFIX}"  # marks a run folder, so that it can be passed on like a policy file
 MAX_SEED = 2**32 - 1
 
 
@@ -59,14 +35,13 @@ def crossplay(
     trust: bool = False,
 ) -> Matrix:
     """Play all pairs in the environment of `benchmark` (default: where the first was trained)."""
-    reader = Reader(task, trust)
-    named = [f"{word}{RUN}" if Path(word).is_dir() else word for word in words]
-    first = first_trained(named, reader)
+    loaded = trained_policies(words, task, trust)
+    first = next(iter(loaded.values()), None)
     chosen = find_benchmark(first, benchmark, flags)
     try:
         task, seed = place_of(first, chosen, task, seed)
         sequence = chosen.sequence(seed, task, 1)
-        cast = cast_of(named, chosen.env, greedy, reader)
+        cast = cast_of(words, chosen.env, greedy, loaded)
         require_memory(SCORE_BYTES * cast.size**2 * episodes, "the scores", "--episodes")
         played = cross_play(chosen.env, sequence[task - 1], cast, episodes, jax.random.key(seed))
     except ValueError as error:
@@ -74,6 +49,21 @@ def crossplay(
     name = sequence.names[task - 1]
     game = chosen.id if name == chosen.id else f"{chosen.id}, {name}"
     return Matrix(cast.names, played.score, played.returns, game)
+
+
+def trained_policies(words: Sequence[str], task: int | None, trust: bool) -> dict[str, Policies]:
+    """The policies of files and run folders, by their words; other partners have none.
+
+    A run with several tasks gives the policy for the task being played, counted from 1.
+    """
+    found = {}
+    for word in words:
+        if Path(word).is_dir():
+            run = load(Path(word), trust=trust)
+            found[word] = policies_of(run, None if task is None else task - 1)
+        elif policies := named_policies(word):
+            found[word] = policies
+    return found
 
 
 def place_of(
@@ -87,12 +77,6 @@ def place_of(
     within("seed", seed, 0, MAX_SEED)
     require_memory(tasks_bytes(benchmark.env, task), "so many tasks", "--task")
     return task, seed
-
-
-def first_trained(words: Sequence[str], reader: Reader) -> Policies | None:
-    """The first policies from a file or a run; their metadata names their benchmark."""
-    files = [word.partition(SUFFIX)[0] + SUFFIX for word in words if SUFFIX in word]
-    return reader(files[0]) if files else None
 
 
 def find_benchmark(

@@ -21,7 +21,7 @@ from brigade.metrics.zsc_eval import ProximityTable, br_proximity_table, expert_
 from brigade.partners.cast import cast_of
 from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.reading import expect, read_json
-from brigade.registry import unknown_name
+from brigade.registry import file_and_name, unknown_name
 from brigade.report.zsc_results import part
 from brigade.runs.config import from_dict
 from brigade.runs.limits import SCORE_BYTES, require_memory
@@ -68,10 +68,9 @@ def evaluate(
         egos = cast_of([policy], benchmark.env, greedy)
         check_fits(policies, benchmark.env, str(partners))
         cast = policies.cast()
-        if SUFFIX in policy:
-            file = Path(policy.partition(SUFFIX)[0] + SUFFIX)
-            refuse_leakage(benchmark.env, task, partners, [file])
-            refuse_trained_with(partners, file)
+        if file := file_and_name(policy, SUFFIX)[0]:
+            refuse_leakage(benchmark.env, task, partners, [Path(file)])
+            refuse_trained_with(partners, Path(file))
         within("seed", seed, 0, MAX_SEED)
         needed = SCORE_BYTES * egos.size * cast.size * episodes
         require_memory(needed, "the scores", "--episodes")

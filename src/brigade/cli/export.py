@@ -10,6 +10,7 @@ from brigade.partners.files import SUFFIX, Policies
 from brigade.runs.export import policies_of, save_policies
 from brigade.runs.run import load
 from brigade.runs.snapshots import at_stages
+from brigade.runs.trained import new_file
 
 
 def export(
@@ -22,10 +23,7 @@ def export(
     half: bool = False,
 ) -> Policies:
     """Write a policy file; `task` counts from 1. `stages` are of the training of each policy."""
-    if out.suffix != SUFFIX:
-        raise UserError(f"--out is {out}; it must end in {SUFFIX}")
-    if out.exists():
-        raise UserError(f"{out} exists already; choose another --out")
+    new_file(out, SUFFIX)
     run = load(path, trust=trust)
     if helpers and run.experiment.generator is None:
         raise UserError(f"{path} is not a population and has no helpers; remove --helpers")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from brigade.cli.flags import add_cache, add_run, add_trust, count, prepare_jax, verb_parser
 from brigade.errors import UserError
+from brigade.registry import CODE, file_and_name
 
 if TYPE_CHECKING:
     from brigade.report.estimate import Spread
@@ -269,7 +270,9 @@ def watch(words: list[str]) -> int:
 
 def is_policy(word: str) -> bool:
     """Whether a word names a policy file or a policy in a file of code, not a run folder."""
-    return ".safetensors" in word or ".py:" in word
+    from brigade.partners.files import SUFFIX
+
+    return any(file_and_name(word, suffix)[0] for suffix in (SUFFIX, CODE))
 
 
 def watch_parser() -> argparse.ArgumentParser:

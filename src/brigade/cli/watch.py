@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from brigade.cli.crossplay import Reader, find_benchmark, first_trained, place_of
+from brigade.cli.crossplay import find_benchmark, place_of, trained_policies
 from brigade.core import Acting, Cast, Environment, Round, Seating
 from brigade.errors import UserError
 from brigade.partners.cast import cast_of
@@ -83,13 +83,13 @@ def save_game(options: argparse.Namespace, flags: list[str]) -> tuple[Path, floa
     """Film a policy on a seat with a partner on the others, by default itself, in any benchmark."""
     check_name(options.out)
     words = [options.run, *([options.partner] if options.partner else [])]
-    reader = Reader(options.task, options.trust)
-    first = first_trained(words, reader)
+    loaded = trained_policies(words, options.task, options.trust)
+    first = next(iter(loaded.values()), None)
     benchmark = find_benchmark(first, options.benchmark, flags)
     task, seed = place_of(first, benchmark, options.task, options.seed)
     sequence = benchmark.sequence(seed, task, 1)
     game = (benchmark.games or (benchmark.env,))[sequence.game(task - 1)]
-    casts = [only_member(cast_of([word], game, options.greedy, reader), word) for word in words]
+    casts = [only_member(cast_of([word], game, options.greedy, loaded), word) for word in words]
     target = options.out or Path(f"{casts[0].names[0]}-task{task}.gif")
     if target.exists():
         raise UserError(f"{target} exists already; choose another --out")

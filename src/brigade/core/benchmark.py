@@ -50,6 +50,8 @@ class Benchmark:
     # Partners that are only met in evaluations, and the policy file (FILE:NAME) with the parameters
     # that the learner starts from.
     held_out: Cast = field(default_factory=Cast)
+    # Some of them by name, in sets that measures compare.
+    held_out_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     start_from: str = ""
     # The measures its reports and tables show (`brigade list measures`).
     measures: tuple[str, ...] = CONTINUAL_MEASURES

@@ -104,6 +104,12 @@ class Environment:
         return ()
 
     @property
+    def meanings(self) -> Mapping[str, str]:
+        """What reports say of this game's numbers: what a `score` is, and how to read who did what
+        (`coordination`)."""
+        return {}
+
+    @property
     def fixed_length(self) -> bool:
         """Whether every episode lasts exactly `horizon` steps; makes rollouts faster."""
         return False

@@ -105,6 +105,10 @@ class OneOfSeveral(Environment):
         return self.game.stay_action
 
     @property
+    def meanings(self) -> Any:
+        return self.game.meanings
+
+    @property
     def fixed_length(self) -> bool:
         return bool(self.game.fixed_length)
 

@@ -264,15 +264,15 @@ def connect(ray: Any, address: str) -> None:
     """Connect to a cluster, or start one on this machine."""
     start = "start one with 'ray start --head', or use --cluster local"
     try:
-        found = None if address == LOCAL else find_address(address)
-        if found:
+        found = os.environ.get("RAY_ADDRESS", AUTO) if address == AUTO else address
+        if found != LOCAL:
             check_answer(found)
         with as_before():
             ray.init(
-                address=found or LOCAL,
+                address=found,
                 log_to_driver=False,
                 logging_level=logging.CRITICAL,
-                **({} if found else {"include_dashboard": False}),
+                **({"include_dashboard": False} if found == LOCAL else {}),
             )
     except (OSError, ValueError, RuntimeError) as error:
         where = "" if address == AUTO else f" at {address}"
@@ -291,26 +291,16 @@ def as_before() -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
-def find_address(address: str) -> str:
-    """The address itself, or that of the cluster this machine belongs to."""
-    if address != AUTO:
-        return address
-    from ray._private.services import get_ray_address_from_environment
-
-    with contextlib.suppress(ConnectionError):
-        return str(get_ray_address_from_environment(AUTO, None))
-    raise ConnectionError("none runs on this machine")
-
-
 def check_answer(address: str) -> None:
     """Fail soon and quietly where no cluster of this version is; Ray itself may try for minutes.
 
     A process of its own does it, because Ray writes to standard error what it tries.
     """
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit():
-        raise ValueError("an address is HOST:PORT")
-    socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    if address != AUTO:  # then it is that of the cluster this machine belongs to
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdigit():
+            raise ValueError("an address is HOST:PORT")
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     code = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
     try:
         found = subprocess.run(

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from brigade.benchmarks.lifelong_hanabi import game_of
+from brigade.benchmarks.lifelong_hanabi_pool import Agent, Pool, held_out
 from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
 from brigade.launch.hanabi_pool import play_pool
 from brigade.partners.files import Policies, load_policies
-from brigade.partners.pools import Agent, Pool, held_out
 from brigade.runs.export import policies_of
 from brigade.runs.run import load
 

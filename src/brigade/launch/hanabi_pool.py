@@ -13,6 +13,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from brigade.benchmarks.lifelong_hanabi_pool import (
+    INDEX,
+    Agent,
+    Pool,
+    Stream,
+    check_size,
+    choose_streams,
+)
 from brigade.core import Cast
 from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
@@ -20,7 +28,6 @@ from brigade.launch.audit import SAME_ACTIONS, greedy_actions, probe_views
 from brigade.launch.stage import Stage
 from brigade.partners.cast import merged
 from brigade.partners.files import Policies, load_policies
-from brigade.partners.pools import INDEX, Agent, Pool, Stream, check_size, choose_streams
 from brigade.registry import unknown_name
 from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment, from_dict

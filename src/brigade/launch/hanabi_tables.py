@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from brigade.benchmarks.lifelong_hanabi import READY_MADE
+from brigade.benchmarks.lifelong_hanabi_pool import Pool, read_pool
 from brigade.errors import UserError
 from brigade.launch.hanabi_measures import (
     Play,
@@ -29,7 +30,6 @@ from brigade.launch.lifelong_hanabi_targets import NOTE, life, small
 from brigade.launch.published_table import Cell, print_table, save
 from brigade.launch.reproduce import SMALL_NOTE, WIDTH
 from brigade.launch.target import Figure
-from brigade.partners.pools import Pool, read_pool
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
 from brigade.report.estimate import Estimate
 from brigade.report.summary import mean_over_seeds

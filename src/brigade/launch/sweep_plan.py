@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from brigade.errors import UserError
+from brigade.registry import folder_and_name
 from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment, as_flags, from_dict, long_flag
 
@@ -118,10 +119,10 @@ def make_sweep(
 
 def check_start(start_from: str) -> None:
     """All runs of a sweep start from one file, which no later run can change."""
-    if Path(start_from.partition(":")[0] or "-").is_dir():
+    if run := folder_and_name(start_from)[0]:
         raise UserError(
             f"{start_from} is a run folder; a sweep needs a file: brigade export "
-            f"{start_from.partition(':')[0]} --out start.safetensors, then --from start.safetensors"
+            f"{run} --out start.safetensors, then --from start.safetensors"
         )
 
 

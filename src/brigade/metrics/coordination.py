@@ -48,13 +48,13 @@ def idle_share(events: npt.ArrayLike, names: Sequence[str], steps: float) -> Flo
 
 
 def _count(events: npt.ArrayLike, names: Sequence[str], wanted: Sequence[str]) -> Floats:
-    table = np.asarray(events, dtype=np.float64)
-    if table.ndim < 2 or table.shape[-1] != len(names):
-        raise ValueError(f"events must be [..., seat, {len(names)} kinds], got {table.shape}")
+    counts = np.asarray(events, dtype=np.float64)
+    if counts.ndim < 2 or counts.shape[-1] != len(names):
+        raise ValueError(f"events must be [..., seat, {len(names)} kinds], got {counts.shape}")
     missing = set(wanted) - set(names)
     if missing:
         raise ValueError(f"events do not include {', '.join(sorted(missing))}")
-    return np.asarray(table[..., [list(names).index(name) for name in wanted]].sum(-1))
+    return np.asarray(counts[..., [list(names).index(name) for name in wanted]].sum(-1))
 
 
 def _shares(counts: Floats) -> Floats:

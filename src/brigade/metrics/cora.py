@@ -47,15 +47,15 @@ def _relative_change(
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """change[i, j] of task i's return during task j's training, and which i have a scale."""
     best = as_floats("max_returns", max_returns, "task")
-    table = as_floats("boundary_returns", boundary_returns, "boundary", "task")
+    returns = as_floats("boundary_returns", boundary_returns, "boundary", "task")
     check_shape(
         "boundary_returns",
-        table,
+        returns,
         (len(best) + 1, len(best)),
         "one row for the start and for the end of every task, one column per task",
     )
     scale = np.abs(best)[:, None]
-    return _SCALE * ratio(np.diff(table, axis=0).T, scale), scale != 0
+    return _SCALE * ratio(np.diff(returns, axis=0).T, scale), scale != 0
 
 
 def _summary(

@@ -12,8 +12,8 @@ from brigade.metrics.result import Floats, as_floats, check_shape
 
 def average_score(score: npt.ArrayLike) -> Floats:
     """Lifelong Hanabi eq. 1: mean over the partners trained with so far, for t = 1..T ([T])."""
-    table = _square(score)
-    return np.array([table[t, : t + 1].mean() for t in range(len(table))], dtype=np.float64)
+    scores = _square(score)
+    return np.array([scores[t, : t + 1].mean() for t in range(len(scores))], dtype=np.float64)
 
 
 def forgetting(score: npt.ArrayLike) -> Floats:
@@ -21,17 +21,17 @@ def forgetting(score: npt.ArrayLike) -> Floats:
 
     "Earlier" includes scores before training with a partner; empty for one partner.
     """
-    table = _square(score)
+    scores = _square(score)
     return np.array(
-        [(table[:t, :t].max(axis=0) - table[t, :t]).mean() for t in range(1, len(table))],
+        [(scores[:t, :t].max(axis=0) - scores[t, :t]).mean() for t in range(1, len(scores))],
         dtype=np.float64,
     )
 
 
 def future_score(score: npt.ArrayLike) -> Floats:
     """Lifelong Hanabi eq. 4: mean over the partners still to come, for t = 1..T-1 ([T - 1])."""
-    table = _square(score)
-    return np.array([table[t, t + 1 :].mean() for t in range(len(table) - 1)], dtype=np.float64)
+    scores = _square(score)
+    return np.array([scores[t, t + 1 :].mean() for t in range(len(scores) - 1)], dtype=np.float64)
 
 
 def generalization_improvement(before: npt.ArrayLike, after: npt.ArrayLike) -> float:
@@ -46,6 +46,6 @@ def generalization_improvement(before: npt.ArrayLike, after: npt.ArrayLike) -> f
 
 
 def _square(score: npt.ArrayLike) -> Floats:
-    table = as_floats("score", score, "trained", "partner")
-    check_shape("score", table, (len(table), len(table)), "one row and one column per partner")
-    return table
+    scores = as_floats("score", score, "trained", "partner")
+    check_shape("score", scores, (len(scores), len(scores)), "one row and one column per partner")
+    return scores

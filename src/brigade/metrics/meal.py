@@ -137,11 +137,11 @@ def _read(times: npt.ArrayLike, score: npt.ArrayLike, task_ends: npt.ArrayLike) 
     ends = _step_counts("task_ends", task_ends, "task")
     if ends[0] == 0:
         raise ValueError("task_ends must be positive: a run starts at step 0")
-    table = as_floats("score", score, "evaluation", "task")
+    scores = as_floats("score", score, "evaluation", "task")
     check_shape(
-        "score", table, (len(steps), len(ends)), "one row per time, one column per task end"
+        "score", scores, (len(steps), len(ends)), "one row per time, one column per task end"
     )
-    return _Record(steps, table, np.concatenate([[0.0], ends[:-1]]), ends)
+    return _Record(steps, scores, np.concatenate([[0.0], ends[:-1]]), ends)
 
 
 def _task_forgetting(record: _Record, task: int, decay: float) -> float:

@@ -4,6 +4,7 @@ Two rules hold in all modules. The mean of nothing (one task, one repetition) is
 ratio whose denominator is zero. A nan in the data propagates to the results.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -49,6 +50,13 @@ def check_shape(name: str, array: Floats, expected: tuple[int, ...], reason: str
 def mean_or_nan(values: Floats) -> float:
     """The mean, or nan (without NumPy's warning) for an empty array."""
     return float(values.mean()) if values.size else float("nan")
+
+
+def known_mean(values: npt.ArrayLike) -> Floats:
+    """The mean over the first axis of what is not nan; nan, without a warning, where all are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmean(np.asarray(values, np.float64), axis=0))
 
 
 def ratio(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:

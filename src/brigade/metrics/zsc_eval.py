@@ -155,13 +155,13 @@ def select_partners(
     0: the best independent ones are chosen, and then the first others.
     """
     ids = [item.item() if isinstance(item, np.generic) else item for item in candidates]
-    reached, table = _read_candidates(ids, returns, features, events)
+    reached, rows = _read_candidates(ids, returns, features, events)
     if k < 1:
         raise ValueError(f"k must be 1 or more, got {k}")
     above = np.flatnonzero(reached > min_return)
     _check_kept(reached, len(above), min_return, k if strict else 1)
     kept = tuple(ids[index] for index in above)
-    similarity = _similarity(_finite("features", table[above], "candidate", "feature"))
+    similarity = _similarity(_finite("features", rows[above], "candidate", "feature"))
     subset = most_diverse(similarity, min(k, len(kept)), method, samples, seed)
     return Selection(
         value=tuple(kept[index] for index in subset),
@@ -183,13 +183,13 @@ def _read_candidates(
         raise ValueError(f"candidates must differ from each other, got {repeated} more than once")
     reached = _finite("returns", returns, "candidate")
     check_shape("returns", reached, (len(ids),), "one for every candidate")
-    table = as_floats("features", features, "candidate", "feature")
-    columns = table.shape[1] if events is None else 2 * len(events)
+    rows = as_floats("features", features, "candidate", "feature")
+    columns = rows.shape[1] if events is None else 2 * len(events)
     reason = "a row per candidate"
     if events is not None:
         reason += f"; the {len(events)} events in seat 0, then in seat 1"
-    check_shape("features", table, (len(ids), columns), reason)
-    return reached, table
+    check_shape("features", rows, (len(ids), columns), reason)
+    return reached, rows
 
 
 def _check_kept(reached: Floats, kept: int, min_return: float, wanted: int) -> None:

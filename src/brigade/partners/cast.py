@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,22 @@ import jax.numpy as jnp
 from brigade import registry
 from brigade.core import Cast, Environment, Group, Policy
 from brigade.errors import UserError
-from brigade.partners.files import SUFFIX, Policies, check_fits, load_policies
+from brigade.partners.files import Policies, check_fits, named_policies
 from brigade.partners.host import host_policy
-
-Reader = Callable[[str], Policies]
 
 
 def cast_of(
-    words: Sequence[str], env: Environment, greedy: bool = False, read: Reader = load_policies
+    words: Sequence[str],
+    env: Environment,
+    greedy: bool = False,
+    loaded: Mapping[str, Policies] | None = None,
 ) -> Cast:
     """A cast of partners from registered names, `file.py:Name` and policy files.
 
     `FILE:NAME` is one member of a policy file. Partners of the same architecture form one group.
-    `read` loads a policy file.
+    `loaded` has policies that were read already, by their words.
     """
-    parts = [partner_of(word, env, greedy, read) for word in words]
+    parts = [partner_of(word, env, greedy, (loaded or {}).get(word)) for word in words]
     names = [name for part, _ in parts for name in part.names]
     taken, cast = set[str](), Cast()
     for part, run in parts:
@@ -45,27 +46,25 @@ def cast_of(
     return merged(cast)
 
 
-def partner_of(word: str, env: Environment, greedy: bool, read: Reader) -> tuple[Cast, str]:
+def partner_of(
+    word: str, env: Environment, greedy: bool, loaded: Policies | None = None
+) -> tuple[Cast, str]:
     """The partners that a word names, and the run they come from; empty if none."""
-    file, _, member = word.rpartition(":") if f"{SUFFIX}:" in word else (word, "", "")
-    if file.endswith(SUFFIX):
-        policies = read(file)
-        check_fits(policies, env, file)
-        found = policies.only([member]) if member or word.endswith(":") else policies
-        return found.cast(greedy), str(policies.origin.get("run", ""))
+    policies = loaded or named_policies(word)
+    if policies:
+        check_fits(policies, env, word)
+        return policies.cast(greedy), str(policies.origin.get("run", ""))
     if Path(word).is_dir():
         raise UserError(
             f"{word} is a folder; export its policies with 'brigade export {word} --out FILE'"
         )
-    if word.endswith(".py"):
-        raise UserError(f"partner {word}: give the class as well, {word}:Name")
     kind = registry.get("partners", word)
     try:
         is_policy = isinstance(kind, type) and issubclass(kind, Policy)
         partner = kind.for_game(env) if is_policy else host_policy(word, kind, env)
         policy, params = partner.member()
         hash(policy)  # it is a static argument of compiled programs
-        name = Path(word.rpartition(":")[2]).name
+        name = registry.file_and_name(word, registry.CODE)[1] or Path(word).name
         return Cast((Group(policy, 1, greedy),), (stacked([params]),), (name,)), ""
     except UserError:
         raise

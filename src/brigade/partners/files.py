@@ -138,6 +138,15 @@ def load_policies(path: str | Path) -> Policies:
     return Policies(policy, unflatten_dict(params, sep="/"), game, members, origin)
 
 
+def named_policies(word: str) -> Policies | None:
+    """The policies of FILE, or that of FILE:NAME; None if the word names no policy file."""
+    file, name = registry.file_and_name(word, SUFFIX)
+    if not file:
+        return None
+    policies = load_policies(file)
+    return policies if name is None else policies.only([name])
+
+
 def check_settings(settings: Mapping[str, Any], game: Mapping[str, Any]) -> None:
     """Check that the policy matches the environment that the file names."""
     network = settings["network"]

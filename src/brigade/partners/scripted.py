@@ -23,12 +23,9 @@ class Scripted(Policy):
 
 @dataclass(frozen=True)
 class Stay(Scripted):
-    """Never moves.
+    """Never moves."""
 
-    `action` is the environment's action for staying; Overcooked's is 4.
-    """
-
-    action: int | tuple[float, ...] = 4
+    action: int | tuple[float, ...]  # the environment's for staying
 
     @classmethod
     def for_game(cls, env: Environment) -> Stay:

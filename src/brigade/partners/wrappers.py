@@ -54,21 +54,3 @@ class Noisy(Wrapper):
         at_random, _, _ = Random().act((), (), seen, random_key)
         is_random = jax.random.bernoulli(choice_key, self.epsilon, action.shape)
         return jnp.where(is_random, at_random, action), carry, extras
-
-
-@dataclass(frozen=True)
-class Cropped(Wrapper):
-    """Sees only the upper left part of an observation, the size the policy was trained with.
-
-    Kitchens are padded with counters on the right and below, so this is the kitchen itself.
-    """
-
-    height: int
-    width: int
-
-    def act(
-        self, params: Any, carry: Any, view: View, key: Key, greedy: bool = False
-    ) -> tuple[Array, Any, dict[str, Array]]:
-        """One action per seat."""
-        obs = view.obs[..., : self.height, : self.width, :]
-        return self.policy.act(params, carry, view.replace(obs=obs), key, greedy)

@@ -67,6 +67,14 @@ class Generator(Matchmaker):
         """The seating of evaluations and the names of its tables; equally many seats each."""
         return with_themselves(self.policies, self.policies, seats), self.names()
 
+    def sets(self, seats: int) -> dict[str, tuple[str, ...]]:
+        """The names of tables of evaluations, in sets that measures compare."""
+        if self.policies == 1:
+            return {}
+        names = self.evaluation(seats)[1]
+        tables = [table for member in range(self.members) for table in self.own_tables(member)]
+        return {"own": tuple(names[table] for table in tables)}
+
     def own_tables(self, member: int) -> list[int]:
         """The tables of an evaluation whose score counts as the member's own."""
         return [member]

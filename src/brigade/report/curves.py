@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from brigade.metrics.result import Floats
+from brigade.metrics.result import Floats, known_mean
 from brigade.report.estimate import Estimate, spread_for
 from brigade.report.paint import (
     MAX_POINTS,
@@ -246,7 +245,5 @@ def _training_score(run: RunData) -> tuple[Floats, Floats]:
     if len(steps) == 0:
         return steps, score
     parts = np.array_split(np.arange(len(steps)), min(len(steps), MAX_POINTS))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no episode is nan: a gap
-        means = [np.nanmean(score[part], axis=0) for part in parts]
+    means = [known_mean(score[part]) for part in parts]  # of no episode it is nan: a gap
     return np.array([steps[part].mean() for part in parts]), np.array(means)

@@ -32,12 +32,6 @@ from brigade.runs.folder import write_atomically
 from brigade.runs.partner_files import with_paths
 
 FEW = 12  # plots or pictures; more are collapsed
-SCORE = (
-    "Score",
-    "The normalised result of an episode: in Hanabi, points divided by the most points; in a "
-    "kitchen, soups served divided by what one good "
-    "cook could serve alone. Scores are means over partners, seats and episodes.",
-)
 SPREAD = (
     "± and brackets",
     f"Metrics are computed per seed, then averaged. With {FEW_SEEDS} seeds or more, ± is half the "
@@ -64,7 +58,7 @@ def write_report(runs: Sequence[RunData], folder: Path) -> Path:
         _over_the_run(runs, summaries),
         _task_curves(runs),
         *_pictures(runs),
-        page.section("Definitions", page.definitions(_definitions(summaries))),
+        page.section("Definitions", page.definitions(_definitions(runs, summaries))),
         _commands(runs),
         page.tag("footer", f"Written by Brigade from {_folders(runs)}.", "soft"),
     ]
@@ -152,11 +146,20 @@ def _differences(runs: Sequence[RunData]) -> str:
     return page.section("Settings that differ", table, _soft(text))
 
 
-def _definitions(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+def _meaning(runs: Sequence[RunData], what: str) -> str:
+    """What the runs' games say of their numbers, each once."""
+    texts = [run.meanings[what] for run in runs if what in run.meanings]
+    return "; ".join(dict.fromkeys(texts))
+
+
+def _definitions(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     """Definitions of the measures of all runs."""
+    own = _meaning(runs, "score")
+    score = f"The normalised result of an episode{f': {own}' if own else ''}. "
+    score += "Scores are means over partners, seats and episodes."
     measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     defined = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
-    return [SCORE, *defined, SPREAD]
+    return [("Score", score), *defined, SPREAD]
 
 
 def _card(title: str, estimate: Estimate, text: str) -> str:
@@ -196,38 +199,32 @@ def _compared_by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> 
 def _by_partner(runs: Sequence[RunData]) -> str:
     """Scores by partner and seat, if there are several."""
     tables = [
-        (label, page.table(partner_headings(run), partner_rows(run), names=1))
-        for label, run in zip(labels(runs), runs, strict=True)
-        if partner_rows(run)
+        page.table(partner_headings(run), rows, names=1) if (rows := partner_rows(run)) else ""
+        for run in runs
     ]
-    if not tables:
-        return ""
     text = "At the last evaluation, mean over tasks and episodes."
-    return page.section("Scores by partner and seat", _soft(text), *_shown(tables, len(runs) > 1))
+    return _by_run("Scores by partner and seat", text, runs, tables)
 
 
-def _shown(tables: Sequence[tuple[str, str]], folded: bool) -> list[str]:
-    """The tables, collapsed if there are several runs."""
-    return [page.details(*entry) if folded else entry[1] for entry in tables]
+def _by_run(title: str, text: str, runs: Sequence[RunData], tables: Sequence[str]) -> str:
+    """A table per run that has one, collapsed if there are several runs."""
+    named = zip(labels(runs), tables, strict=True)
+    shown = [page.details(*each) if len(runs) > 1 else each[1] for each in named if each[1]]
+    return page.section(title, _soft(text), *shown) if shown else ""
 
 
 def _coordination(runs: Sequence[RunData]) -> str:
     """How the seats share their work, if events were recorded."""
-    known = [(label, coordination.rows(run)) for label, run in zip(labels(runs), runs, strict=True)]
     tables = [
-        (label, page.table(coordination.HEADINGS, rows, names=1, total=True))
-        for label, rows in known
-        if rows
+        page.table(coordination.HEADINGS, rows, names=1, total=True) if rows else ""
+        for rows in map(coordination.rows, runs)
     ]
-    if not tables:
-        return ""
     text = (
-        "At the last evaluation, mean over episodes, then tasks. Deliveries: each seat's share of "
-        "the soups served. Idle: share of steps spent standing still, walking into obstacles or "
-        "interacting without effect; interacting with a pot that is not ready counts as work. "
+        "At the last evaluation, mean over episodes, then tasks. "
+        f"{_meaning(runs, 'coordination')} "
         "Role collapse: 0 if all seats do the same amount of work, 1 if one seat does all of it."
     )
-    return page.section("Coordination", _soft(text), *_shown(tables, len(runs) > 1))
+    return _by_run("Coordination", text, runs, tables)
 
 
 def _plasticity(runs: Sequence[RunData]) -> str:
@@ -344,7 +341,7 @@ def _pictures_of(run: RunData) -> list[str]:
             for (owner, task), png in run.pictures.items()
             if owner == seed
         ]
-        grid = page.box("div", "\n".join(figures), "kitchens")
+        grid = page.box("div", "\n".join(figures), "pictures")
         shown = not groups and len(figures) <= FEW
         groups.append(_soft(f"Seed {seed}") + grid if shown else page.details(f"Seed {seed}", grid))
     return groups

@@ -8,7 +8,7 @@ import numpy as np
 
 from brigade.metrics import lifelong_hanabi as lifelong
 from brigade.metrics.record import FEW_SHOT_ARRAYS, HELD_OUT_ARRAYS
-from brigade.metrics.result import Floats
+from brigade.metrics.result import Floats, mean_or_nan
 from brigade.report.measures import Measure, after_training_by_task
 from brigade.report.read import RunData
 
@@ -19,7 +19,7 @@ NO_HELD_OUT = "not known (no such agents are held out)"
 UNFINISHED = "not known before the last task has ended, nor for repeated streams"
 
 
-def task_table(run: RunData, name: str) -> Floats | None:
+def at_ends(run: RunData, name: str) -> Floats | None:
     """[seed, trained, partner]: scores at the ends of the tasks; None if not all have ended."""
     if name not in run.arrays or run.steps[-1] < run.task_ends[-1] or run.repetitions > 1:
         return None
@@ -28,16 +28,16 @@ def task_table(run: RunData, name: str) -> Floats | None:
     return np.asarray(score[:, ends])
 
 
-def of_table(
+def of_ends(
     name: str, metric: Callable[[Floats], Floats | float]
 ) -> Callable[[RunData], Floats | None]:
-    """A metric of the table [trained, partner] of every seed."""
+    """A metric of the scores [trained, partner] of every seed."""
 
     def compute(run: RunData) -> Floats | None:
-        table = task_table(run, name)
-        if table is None:
+        scores = at_ends(run, name)
+        if scores is None:
             return None
-        return np.array([metric(of_seed) for of_seed in table], dtype=np.float64)
+        return np.array([metric(of_seed) for of_seed in scores], dtype=np.float64)
 
     return compute
 
@@ -47,52 +47,46 @@ def why_unknown(name: str, missing: str) -> Callable[[RunData], str]:
     return lambda run: missing if name not in run.arrays else UNFINISHED
 
 
-def last_average(table: Floats) -> float:
+def last_average(scores: Floats) -> float:
     """A_T: the mean over all partners at the end."""
-    return float(lifelong.average_score(table)[-1])
+    return float(lifelong.average_score(scores)[-1])
 
 
-def last_forgetting(table: Floats) -> float:
+def last_forgetting(scores: Floats) -> float:
     """F_T; nan for one partner."""
-    values = lifelong.forgetting(table)
-    return float(values[-1]) if len(values) else float("nan")
+    return mean_or_nan(lifelong.forgetting(scores)[-1:])
 
 
-def mean_future(table: Floats) -> float:
+def mean_future(scores: Floats) -> float:
     """The mean of FT_t; nan for one partner."""
-    values = lifelong.future_score(table)
-    return float(values.mean()) if len(values) else float("nan")
+    return mean_or_nan(lifelong.future_score(scores))
 
 
-def held_out(run: RunData, name: str, sets: tuple[str, ...]) -> Floats | None:
-    """[eval, agent, seed]: with the held-out agents of some sets, which end their names."""
+def held_out(run: RunData, name: str, which: str) -> Floats | None:
+    """[eval, agent, seed]: with a set of held-out agents; None if there are none."""
     if name not in run.arrays:
         return None
-    names = [str(each) for each in run.arrays["held_out_names"]]
-    chosen = np.array([each.endswith(sets) for each in names])
+    chosen = run.in_set(which, "held_out_names")
     if not chosen.any():
         return None
     values = run.mean(name, "eval", "held_out", "seed")
     return np.asarray(values[:, chosen])
 
 
-INTRA_SETS, INTER_SETS = ("(intra)", "(both)"), ("(inter)", "(both)")
-
-
 def gained(run: RunData) -> Floats | None:
     """[seed]: GIS, the gain with the held-out agents of all methods."""
-    values = held_out(run, HELD_OUT_SCORE, INTER_SETS)
+    values = held_out(run, HELD_OUT_SCORE, "inter")
     if values is None:
         return None
     seeds = zip(values[0].T, values[-1].T, strict=True)
     return np.array([lifelong.generalization_improvement(*of_seed) for of_seed in seeds])
 
 
-def last_points(sets: tuple[str, ...]) -> Callable[[RunData], Floats | None]:
+def last_points(which: str) -> Callable[[RunData], Floats | None]:
     """Mean points with held-out agents at the last evaluation."""
 
     def compute(run: RunData) -> Floats | None:
-        values = held_out(run, HELD_OUT_RETURNS, sets)
+        values = held_out(run, HELD_OUT_RETURNS, which)
         return None if values is None else values[-1].mean(0)
 
     return compute
@@ -143,7 +137,7 @@ def still_to_come(now: Floats, task: int, ends: Floats) -> Floats:
 
 LIFELONG_AVERAGE = Measure(
     "average over partners",
-    of_table(SCORE, last_average),
+    of_ends(SCORE, last_average),
     "score with all partners at the end",
     "A_T: the mean score with all partners after the last task (Lifelong Hanabi, equation 1).",
     per_task=lambda run: list(run.score[-1]),
@@ -153,7 +147,7 @@ LIFELONG_AVERAGE = Measure(
 )
 LIFELONG_FORGETTING = Measure(
     "forgetting",
-    of_table(SCORE, last_forgetting),
+    of_ends(SCORE, last_forgetting),
     "loss against the best earlier score",
     "F_T: for every partner but the last, the best score after an earlier task minus the score "
     "after the last one, then the mean (Lifelong Hanabi, equations 2 and 3). Negative if scores "
@@ -164,7 +158,7 @@ LIFELONG_FORGETTING = Measure(
 )
 FUTURE_SCORE = Measure(
     "future score",
-    of_table(SCORE, mean_future),
+    of_ends(SCORE, mean_future),
     "score with partners still to come",
     "The mean score with the partners that are still to come, after every task but the last, then "
     "the mean over tasks (FT, Lifelong Hanabi, equation 4).",
@@ -173,7 +167,7 @@ FUTURE_SCORE = Measure(
 )
 CURRENT_SCORE = Measure(
     "current score",
-    of_table(SCORE, lambda table: float(np.diag(table).mean())),
+    of_ends(SCORE, lambda scores: float(np.diag(scores).mean())),
     "with a partner after training with it",
     "The score with every partner at the end of the training with it, then the mean.",
     per_task=after_training_by_task,
@@ -183,7 +177,7 @@ CURRENT_SCORE = Measure(
 )
 FEW_SHOT_AVERAGE = Measure(
     "few-shot average",
-    of_table(FEW_SHOT_SCORE, last_average),
+    of_ends(FEW_SHOT_SCORE, last_average),
     "of clones that adapt first",
     "A_T of clones: a copy of the learner is trained with each partner for a few updates, "
     "evaluated with it and thrown away.",
@@ -192,7 +186,7 @@ FEW_SHOT_AVERAGE = Measure(
 )
 FEW_SHOT_FORGETTING = Measure(
     "few-shot forgetting",
-    of_table(FEW_SHOT_SCORE, last_forgetting),
+    of_ends(FEW_SHOT_SCORE, last_forgetting),
     "of clones that adapt first",
     "F_T of clones that are trained with each partner for a few updates before they are evaluated.",
     "lower",
@@ -209,14 +203,14 @@ GENERALISATION = Measure(
 )
 INTRA_PLAY = Measure(
     "intra-play",
-    last_points(INTRA_SETS),
+    last_points("intra"),
     "points with held-out agents of its method",
     "Intra-CP: mean points with held-out agents that were trained by the learner's method.",
     unknown=lambda run: NO_HELD_OUT,
 )
 INTER_PLAY = Measure(
     "inter-play",
-    last_points(INTER_SETS),
+    last_points("inter"),
     "points with held-out agents of all methods",
     "Inter-CP: mean points with held-out agents of all methods.",
     unknown=lambda run: NO_HELD_OUT,

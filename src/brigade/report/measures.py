@@ -6,7 +6,6 @@ add measures by entry points. A run folder names measures, but cannot name code.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,11 +15,12 @@ import numpy as np
 
 from brigade.metrics import meal
 from brigade.metrics.coordination import USEFUL, role_collapse
-from brigade.metrics.result import Floats, MetricResult
+from brigade.metrics.result import Floats, MetricResult, known_mean
 from brigade.report import plasticity
 from brigade.report.read import RunData
 
 NO_BASELINES = "not computed (add --baselines)"
+NO_SUCH_TABLES = "not known (the run does not say which pairs these are)"
 REPEATED = "is not defined for a repeated sequence"
 
 
@@ -76,11 +76,11 @@ def forgetting_by_task(run: RunData) -> Sequence[Floats | None]:
         # The weights depend on the end of the last task, so it is included: an unfinished run has
         # the weights of the finished one.
         columns = [*known, end]
-        table = by_seed(
+        lost = by_seed(
             lambda s: meal.forgetting(run.steps, s[:, columns], run.task_ends[columns]).per_task,
             run.score,
         )
-        for task, values in zip(known, table.T, strict=True):
+        for task, values in zip(known, lost.T, strict=True):
             result[task] = values
     return result
 
@@ -225,19 +225,15 @@ def role_collapse_by_seed(run: RunData) -> Floats | None:
     if not set(USEFUL) <= set(names):
         return None
     events = run.mean("events", "eval", "task", "seed", "player", "kind")[-1]
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # nan if there is no useful event in any task
-        return np.asarray(np.nanmean(role_collapse(events, names), axis=0))
+    return known_mean(role_collapse(events, names))
 
 
 COLLAPSE = Measure(
     "role collapse",
     role_collapse_by_seed,
     "0: equal work, 1: one seat does all of it",
-    "How unequally the seats share useful events (ingredients, plates, soups, deliveries): "
-    "(s − 1/n) ÷ (1 − 1/n) for the largest share s of n seats, at the last evaluation.",
+    "How unequally the seats share the work: (s − 1/n) ÷ (1 − 1/n) for the largest share s of n "
+    "seats, at the last evaluation.",
     better="neither",
 )
 
@@ -254,10 +250,15 @@ def of_tables(
     """The mean score over some of the tables that evaluations of a population play."""
 
     def curve(run: RunData) -> Floats:
-        score = run.mean("score", "eval", "partner", "seed")
-        return np.asarray(score[:, which(run)].mean(1))
+        score, chosen = run.mean("score", "eval", "partner", "seed"), which(run)
+        return np.asarray(score[:, chosen].mean(1) if chosen.any() else np.nan * score[:, 0])
 
-    return Measure(title, lambda run: curve(run)[-1], short, meaning, better, curve=curve)
+    def compute(run: RunData) -> Floats | None:
+        return curve(run)[-1] if which(run).any() else None
+
+    return Measure(
+        title, compute, short, meaning, better, curve=curve, unknown=lambda run: NO_SUCH_TABLES
+    )
 
 
 def every_table(run: RunData) -> np.ndarray:
@@ -266,9 +267,14 @@ def every_table(run: RunData) -> np.ndarray:
 
 
 def own_pairs(run: RunData) -> np.ndarray:
-    """[partner] bool: tables of a partner and its own best response (brdiv-1, response-1)."""
-    pairs = [name.partition(" with ") for name in run.partner_names]
-    return np.array([a.rpartition("-")[2] == b.rpartition("-")[2] for a, _, b in pairs])
+    """[partner] bool: tables of a partner and its own best response, as its generator says."""
+    return run.in_set("own", "partner_names")
+
+
+def other_pairs(run: RunData) -> np.ndarray:
+    """[partner] bool: all other tables; none if it is not known which are own."""
+    own = own_pairs(run)
+    return ~own & own.any()
 
 
 SELF_PLAY = of_tables(
@@ -286,7 +292,7 @@ OWN_PAIRS = of_tables(
 )
 OTHER_PAIRS = of_tables(
     "other pairs",
-    lambda run: ~own_pairs(run),
+    other_pairs,
     "score of partners with others' best responses",
     "The score of every partner with the best responses of the other partners, mean over pairs. It "
     "is low if partners need different best responses.",

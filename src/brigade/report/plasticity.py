@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from brigade.metrics import plasticity
-from brigade.metrics.result import Floats
+from brigade.metrics.result import Floats, known_mean
 from brigade.report.read import RunData
 
 HEADINGS = ("", "AUC-loss", "final ratio", "raw AUC ratio", "dormant")
@@ -62,14 +61,8 @@ def _over_tasks(run: RunData, metric: Callable[[Floats], float], once: float) ->
         return None  # unfinished, no log, or updates without a score, so rows cannot be assigned
     per_task = score.reshape(run.repetitions, len(run.task_names), -1, len(run.seeds))
     values = [
-        _known_mean([metric(trace[..., s]) for trace in per_task.swapaxes(0, 1)])
+        # Over the tasks that scored above 0 in their first repetition; nan if there are none.
+        float(known_mean([metric(trace[..., s]) for trace in per_task.swapaxes(0, 1)]))
         for s in range(len(run.seeds))
     ]
     return np.array(values)
-
-
-def _known_mean(values: Sequence[float]) -> float:
-    """The mean over the tasks that scored above 0 in their first repetition."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # nan if there are none
-        return float(np.nanmean(values))

@@ -24,6 +24,7 @@ from brigade.reading import (
     read_json,
     texts,
 )
+from brigade.registry import CODE, file_and_name
 from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES, RunFolderError, read_npz
 
 PICTURE = re.compile(r"seed(\d{1,9})-task(\d{1,9})\.png")
@@ -47,6 +48,8 @@ class RunData:
     version: str = ""  # of the Brigade that wrote it
     measures: tuple[str, ...] = ()  # of its benchmark
     names: Mapping[str, str] = field(default_factory=dict)  # by what they name, such as the method
+    meanings: Mapping[str, str] = field(default_factory=dict)  # of its game's numbers
+    sets: Mapping[str, list[Any]] = field(default_factory=dict)  # names of partners to compare
     title: str = ""  # what the reader calls it, if asked for
 
     @property
@@ -97,6 +100,11 @@ class RunData:
         """The partners in evaluations."""
         return [str(name) for name in self.arrays["partner_names"]]
 
+    def in_set(self, name: str, names: str) -> Floats:
+        """Bool: which of the `names`, an array of the record, are in a set; none if not known."""
+        members = self.sets.get(name, ())
+        return np.array([each in members for each in self.arrays[names].tolist()], bool)
+
     @property
     def seat_names(self) -> list[str]:
         """The learner's seats in evaluations: numbers, or all."""
@@ -134,7 +142,7 @@ class RunData:
     def method_name(self) -> str:
         """What the method calls itself, or its setting without the file it is in."""
         own = "" if self.is_population else self.names.get("method", "")
-        return own or self.algorithm.rpartition(".py:")[2]
+        return own or file_and_name(self.algorithm, CODE)[1] or self.algorithm
 
     def setting(self, name: str) -> str:
         """A setting as text; empty if there is none with this name."""
@@ -168,14 +176,18 @@ def read_run(path: str | Path) -> RunData:
     measures = tuple(texts(content, "measures", str(folder / "config.json")))
     arrays = _read_arrays(folder)
     log, pictures = _read_log(folder / "log.jsonl"), _read_pictures(folder / "pictures")
-    version, names = str(content.get("brigade", "")), _read_names(content.get("names", {}))
-    return RunData(folder, content["config"], arrays, log, pictures, version, measures, names)
+    version = str(content.get("brigade", ""))
+    names = {key: name[:MAX_NAME] for key, name in _declared(content, "names", str).items()}
+    meanings, sets = _declared(content, "meanings", str), _declared(content, "sets", list)
+    config = content["config"]
+    return RunData(folder, config, arrays, log, pictures, version, measures, names, meanings, sets)
 
 
-def _read_names(names: Any) -> dict[str, str]:
-    """Display names; not every method has one."""
-    items = names.items() if isinstance(names, dict) else ()
-    return {key: name[:MAX_NAME] for key, name in items if isinstance(name, str)}
+def _declared(content: Mapping[str, Any], what: str, kind: type) -> dict[str, Any]:
+    """What the benchmark, the method or the generator declared, by name."""
+    found = content.get(what)
+    items = found.items() if isinstance(found, dict) else ()
+    return {key: value for key, value in items if isinstance(value, kind)}
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -99,8 +99,8 @@ figure{margin:0;background:var(--card);border:1px solid var(--edge);border-radiu
 figure img{display:block;max-width:100%;height:auto}
 figure svg{display:block;width:100%;height:auto}
 figure svg *{stroke-linejoin:round;stroke-linecap:butt}
-.kitchens{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(180px,1fr))}
-.kitchens img{display:block;width:100%;height:auto}
+.pictures{display:grid;gap:14px;grid-template-columns:repeat(auto-fill,minmax(180px,1fr))}
+.pictures img{display:block;width:100%;height:auto}
 .wide{overflow-x:auto;background:var(--card);border:1px solid var(--edge);border-radius:10px}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:7px 14px;text-align:left;border-bottom:1px solid var(--edge);vertical-align:top}
@@ -140,7 +140,7 @@ footer{margin-top:44px}
  .wide:not(.stacked) td,.wide:not(.stacked) th{padding:6px 5px}
  .wide:not(.stacked) .half{font-size:.72rem}
  .stacked td:first-child::before{content:none}
- .card .number{font-size:1.45rem}.kitchens{grid-template-columns:repeat(2,minmax(0,1fr))}
+ .card .number{font-size:1.45rem}.pictures{grid-template-columns:repeat(2,minmax(0,1fr))}
 }
 """
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -82,32 +82,21 @@ def choose(
 def without(behaviour: Behaviour, left_out: set[Any]) -> Behaviour:
     """The behaviour of all other candidates."""
     rows = [index for index, name in enumerate(behaviour.names) if name not in left_out]
-    return Behaviour(
+    return replace(
+        behaviour,
         names=tuple(behaviour.names[index] for index in rows),
         returns=behaviour.returns[rows],
         features=behaviour.features[rows],
         partner_features=behaviour.partner_features[rows],
-        events=behaviour.events,
     )
 
 
 def as_arrays(behaviour: Behaviour) -> dict[str, np.ndarray]:
     """Behaviour as arrays, for a file."""
-    return {
-        "names": np.array(behaviour.names),
-        "returns": behaviour.returns,
-        "features": behaviour.features,
-        "partner_features": behaviour.partner_features,
-        "events": np.array(behaviour.events),
-    }
+    return {name: np.asarray(value) for name, value in vars(behaviour).items()}
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray]) -> Behaviour:
     """The inverse of `as_arrays`."""
-    return Behaviour(
-        names=tuple(arrays["names"].tolist()),
-        returns=arrays["returns"],
-        features=arrays["features"],
-        partner_features=arrays["partner_features"],
-        events=tuple(arrays["events"].tolist()),
-    )
+    texts: dict[str, Any] = {n: tuple(arrays[n].tolist()) for n in ("names", "events")}
+    return Behaviour(**{each.name: arrays[each.name] for each in fields(Behaviour)} | texts)

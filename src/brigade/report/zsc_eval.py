@@ -293,7 +293,7 @@ def _films(folder: Path) -> str:
         gif = path.read_bytes()
         if gif.startswith(b"GIF8"):
             figures.append(_film(_film_title(path.stem), gif))
-    return page.section("Films", page.box("div", "\n".join(figures), "kitchens") if figures else "")
+    return page.section("Films", page.box("div", "\n".join(figures), "pictures") if figures else "")
 
 
 def _film(title: str, gif: bytes) -> str:

@@ -25,7 +25,7 @@ from brigade.core.seating import arrangements, pairing_of, pairings
 from brigade.errors import UserError
 from brigade.methods.ft import FineTuning
 from brigade.partners.cast import cast_of
-from brigade.partners.files import SUFFIX, check_fits, load_policies
+from brigade.partners.files import check_fits, load_policies, named_policies
 from brigade.registry import unknown_name
 from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.limits import check_memory, check_state_fits
@@ -184,16 +184,14 @@ def start_params(config: RunConfig, learner: Learner, env: Environment, held_out
     word = config.start_from
     if not word:
         return None
-    file, _, name = word.rpartition(":") if f"{SUFFIX}:" in word else (word, "", "")
-    policies = load_policies(file)
-    check_fits(policies, env, file)
-    chosen = policies.only([name]) if name else policies
-    if len(chosen.members) > 1:
+    policies = named_policies(word) or load_policies(word)  # which says that it is none
+    check_fits(policies, env, word)
+    if len(policies.members) > 1:
         raise ValueError(
-            f"{file} has {len(chosen.members)} policies; name one, {file}:{chosen.names[0]}"
+            f"{word} has {len(policies.members)} policies; name one, {word}:{policies.names[0]}"
         )
-    check_network(learner, policies.policy, file)
-    params = jax.tree.map(lambda x: x[0], chosen.params)
+    check_network(learner, policies.policy, word)
+    params = jax.tree.map(lambda x: x[0], policies.params)
     if twin := member_like(params, held_out):
         raise ValueError(
             f"{word} is {twin}, which is held out for tests; start from another policy"

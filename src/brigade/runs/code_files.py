@@ -16,7 +16,8 @@ from typing import Any
 from brigade import registry
 from brigade.errors import UserError
 from brigade.reading import read_bytes
-from brigade.runs.trust import CODE, code_in, map_texts
+from brigade.registry import CODE, file_and_name
+from brigade.runs.trust import code_in, map_texts
 
 FOLDER = "code"
 COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}/[^/\\]+\.py")
@@ -27,7 +28,9 @@ def copies(tree: Any) -> tuple[dict[str, str], dict[str, bytes]]:
     """Where the copy of each file is, and all files to write; both relative to the run folder."""
     where: dict[str, str] = {}
     content: dict[str, bytes] = {}
-    for file in dict.fromkeys(name.rpartition(":")[0] for name in code_in(tree)):
+    for file in dict.fromkeys(
+        registry.file_and_name(name, registry.CODE)[0] for name in code_in(tree)
+    ):
         sources = {name: path.read_bytes() for name, path in sources_of(Path(file)).items()}
         folder = f"{FOLDER}/{hash_of(sources)}"
         where[file] = f"{folder}/{Path(file).name}"
@@ -66,11 +69,11 @@ def with_kept_code(
 def _renamed(tree: Any, names: Mapping[str, str | Path]) -> Any:
     """Settings with other names of files of code."""
 
-    def renamed(text: str) -> str:
-        file, colon, name = text.rpartition(":")
-        return f"{names[file]}{colon}{name}" if CODE in text and file in names else text
+    def changed(word: str) -> str:
+        file, name = file_and_name(word, CODE)
+        return f"{names[file]}:{name}" if name and file in names else word
 
-    return map_texts(tree, renamed)
+    return map_texts(tree, changed)
 
 
 def kept_copy(file: str, copy: str, folder: Path, say: Callable[[str], None]) -> Path:

@@ -180,14 +180,22 @@ class Experiment:
         `code` says where the copies of the user's Python files are.
         """
         config, _ = name_by_hash(self.as_dict())
-        measures = list(self.benchmark().measures)
-        if self.generator is not None:
-            measures = list(self.generator.measures)
-        head: dict[str, Any] = {"format": FORMAT, "brigade": version, "measures": measures}
-        # Its own name only: a subclass of EWC that gives itself none is not EWC.
-        if name := vars(type(self.method)).get("display_name"):
-            head["names"] = {"method": name}
+        head = {"format": FORMAT, "brigade": version, **self.declared()}
         return json.dumps(head | ({"code": code} if code else {}) | {"config": config}, indent=2)
+
+    def declared(self) -> dict[str, Any]:
+        """What reports need to know of the benchmark, the method and the generator."""
+        benchmark, generator = self.benchmark(), self.generator
+        sets = generator.sets(benchmark.env.num_agents) if generator else benchmark.held_out_sets
+        # Its own name only: a subclass of EWC that gives itself none is not EWC.
+        name = vars(type(self.method)).get("display_name")
+        found = {
+            "measures": generator.measures if generator else benchmark.measures,
+            "names": {"method": name} if name else {},
+            "meanings": dict(benchmark.env.meanings),
+            "sets": dict(sets),
+        }
+        return {what: value for what, value in found.items() if value}
 
 
 def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experiment:

@@ -15,7 +15,7 @@ import numpy as np
 from brigade import __version__
 from brigade.errors import UserError
 from brigade.metrics.record import axes_name
-from brigade.partners.files import SUFFIX, Policies, interface, load_policies
+from brigade.partners.files import SUFFIX, Policies, interface, named_policies
 from brigade.runs.code_files import named_by_content
 from brigade.runs.config import Experiment
 from brigade.runs.folder import write_atomically
@@ -115,25 +115,21 @@ def config_hash(experiment: Experiment) -> str:
 def files_met(settings: Mapping[str, Any]) -> list[str]:
     """Partners of a run, of its benchmark, and the file its learner started from."""
     of_benchmark = settings.get("env", {}).get("partners", [])
-    start = [settings["start_from"]] if settings["start_from"] else []
-    return [*settings["partners"], *(each for each in of_benchmark if SUFFIX in each), *start]
+    return [*settings["partners"], *of_benchmark, settings["start_from"]]
 
 
 def started_as(word: str) -> dict[str, str]:
     """The name of the policy from which a run, or the first of several, began."""
-    if not word:
+    start = named_policies(word)
+    if not start:
         return {}
-    file, suffix, _ = word.partition(SUFFIX)
-    first = load_policies(file + suffix).origin.get("started_as")
-    return {"started_as": first or trained_with([word])[-1]["name"]}
+    return {"started_as": start.origin.get("started_as") or provenance(start.members[-1])["name"]}
 
 
 def everyone_met(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The members of policy files that a run has met, and those its start had met before."""
-    before = []
-    if settings["start_from"]:
-        file, suffix, _ = settings["start_from"].partition(SUFFIX)
-        before = list(load_policies(file + suffix).origin.get("trained_with", ()))
+    start = named_policies(settings["start_from"])
+    before = start.origin.get("trained_with", ()) if start else ()
     return [*before, *trained_with(files_met(settings))]
 
 
@@ -141,11 +137,8 @@ def trained_with(words: Sequence[str]) -> list[dict[str, Any]]:
     """The members of policy files among partners: what an evaluation must not use again."""
     found = []
     for word in words:
-        file, suffix, member = word.partition(SUFFIX)
-        if suffix and Path(file + suffix).is_file():
-            policies = load_policies(file + suffix)
-            chosen = policies.only([member[1:]]) if member else policies
-            found += [provenance(each) for each in chosen.members]
+        policies = named_policies(word)
+        found += [provenance(each) for each in (policies.members if policies else ())]
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from brigade.errors import UserError
 from brigade.partners.files import SUFFIX
+from brigade.registry import file_and_name
 from brigade.runs.folder import digest
 from brigade.runs.trust import map_texts
 
@@ -48,9 +49,10 @@ def with_paths(tree: Any, folder: Path) -> Any:
 def map_files(tree: Any, change: Callable[[str], str]) -> Any:
     """Apply `change` to every policy file in the settings; in FILE:NAME, to FILE only."""
 
-    def changed(text: str) -> str:
-        file, suffix, rest = text.rpartition(SUFFIX)
-        names_file = suffix and (rest == "" or rest.startswith(":"))
-        return change(file + suffix) + rest if names_file else text
+    def changed(word: str) -> str:
+        file, name = file_and_name(word, SUFFIX)
+        if not file:
+            return word
+        return change(file) if name is None else f"{change(file)}:{name}"
 
     return map_texts(tree, changed)

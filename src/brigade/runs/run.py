@@ -16,6 +16,7 @@ from brigade import __version__
 from brigade.errors import UserError
 from brigade.metrics.record import Record
 from brigade.partners.files import SUFFIX
+from brigade.registry import folder_and_name
 from brigade.runs.assemble import Parts, assemble
 from brigade.runs.checkpoints import (
     has_deleted_arrays,
@@ -74,12 +75,12 @@ def run(
     """
     experiment = config if isinstance(config, Experiment) else from_dict(config)
     with tempfile.TemporaryDirectory() as scratch:
-        given = experiment.config.start_from.partition(":")[0]
+        given = experiment.config.start_from
         experiment = from_policy_file(experiment, Path(scratch), trust)
-        made = experiment.config.start_from.partition(":")[0]
         try:
             parts = assemble(experiment)
         except UserError as error:  # name the run, not the file that was made of it
+            made = experiment.config.start_from
             raise UserError(str(error).replace(made, given)) from error
         path = Path(out) if out is not None else default_path(experiment)
         folder = create_folder(experiment, path)
@@ -104,8 +105,8 @@ def create_folder(experiment: Experiment, path: Path) -> RunFolder:
 def from_policy_file(experiment: Experiment, scratch: Path, trust: bool) -> Experiment:
     """An experiment that starts from a run, with that run's policies in a file in `scratch`."""
     word = experiment.config.start_from
-    run_path, colon, name = word.rpartition(":") if ":" in word else (word, "", "")
-    if not run_path or not Path(run_path).is_dir():
+    run_path, name = folder_and_name(word)
+    if not run_path:
         return experiment
     file = scratch / f"{Path(run_path).resolve().name}{SUFFIX}"
     policies = policies_of(load(run_path, trust=trust))
@@ -114,7 +115,7 @@ def from_policy_file(experiment: Experiment, scratch: Path, trust: bool) -> Expe
             f"{word} has {len(policies.members)} policies; name one, {word}:{policies.names[0]}"
         )
     file.write_bytes(policies.as_bytes())
-    config = replace(experiment.config, start_from=f"{file}{colon}{name}")
+    config = replace(experiment.config, start_from=f"{file}:{name}" if name else str(file))
     return replace(experiment, config=config)
 
 

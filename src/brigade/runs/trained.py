@@ -17,7 +17,7 @@ from brigade.core import Environment, Key, Policy, View
 from brigade.core.compile import jit
 from brigade.envs.gif import save_gif
 from brigade.errors import UserError
-from brigade.partners.files import SUFFIX, Policies, load_policies
+from brigade.partners.files import Policies, load_policies
 from brigade.runs.config import from_dict
 from brigade.runs.trust import require_trust, without_files
 
@@ -225,4 +225,4 @@ def step(env: Environment, key: Key, state: Any, action: Any, task: Any) -> tupl
     return env.step(key, state, action, task)
 
 
-__all__ = ["SUFFIX", "Game", "PolicyFile", "TrainedPolicy", "load_file"]
+__all__ = ["Game", "PolicyFile", "TrainedPolicy", "load_file"]

@@ -46,6 +46,15 @@ def plain_value(value: Any, name: str) -> Any:
     return value
 
 
+def map_texts(tree: Any, change: Callable[[str], str]) -> Any:
+    """The settings with every text changed; tuples become lists, as in JSON."""
+    if isinstance(tree, Mapping):
+        return {key: map_texts(each, change) for key, each in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [map_texts(each, change) for each in tree]
+    return change(tree) if isinstance(tree, str) else tree
+
+
 def code_in(tree: Any) -> Iterator[str]:
     """All names of code in a tree of settings, wherever they are."""
     if isinstance(tree, str):
@@ -58,15 +67,6 @@ def code_in(tree: Any) -> Iterator[str]:
     elif isinstance(tree, list | tuple):
         for value in tree:
             yield from code_in(value)
-
-
-def map_texts(tree: Any, change: Callable[[str], str]) -> Any:
-    """Settings as in JSON, with every text changed."""
-    if isinstance(tree, Mapping):
-        return {key: map_texts(value, change) for key, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [map_texts(value, change) for value in tree]
-    return change(tree) if isinstance(tree, str) else tree
 
 
 def without_files(tree: Mapping[str, Any]) -> dict[str, Any]:

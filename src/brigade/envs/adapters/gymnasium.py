@@ -32,7 +32,7 @@ except ImportError as error:
     raise ImportError(missing_package("gymnasium")) from error
 
 
-class Table(struct.PyTreeNode):
+class Playing(struct.PyTreeNode):
     """Everything that changes from step to step."""
 
     key: Key
@@ -46,17 +46,17 @@ def compiled(
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Compiled functions that start an episode and play a step with the agent's `own` action."""
 
-    def start(key: Key, task: Task) -> tuple[Table, TimeStep]:
+    def start(key: Key, task: Task) -> tuple[Playing, TimeStep]:
         key, reset_key = jax.random.split(key)
         state, now = env.reset(reset_key, task)
-        return Table(key, state, now, partners.initial_carry((env.num_agents,))), public(now)
+        return Playing(key, state, now, partners.initial_carry((env.num_agents,))), public(now)
 
-    def play(params: Params, table: Table, own: Array, task: Task) -> tuple[Table, TimeStep]:
-        key, act_key, step_key = jax.random.split(table.key, 3)
+    def play(params: Params, playing: Playing, own: Array, task: Task) -> tuple[Playing, TimeStep]:
+        key, act_key, step_key = jax.random.split(playing.key, 3)
         # The partners' policy acts for every seat; the agent's action then replaces one.
-        joint, carry, _ = partners.act(params, table.carry, table.now.view, act_key, greedy)
-        state, now = env.step(step_key, table.state, joint.at[seat].set(own), task)
-        return Table(key, state, now, carry), public(now)
+        joint, carry, _ = partners.act(params, playing.carry, playing.now.view, act_key, greedy)
+        state, now = env.step(step_key, playing.state, joint.at[seat].set(own), task)
+        return Playing(key, state, now, carry), public(now)
 
     return jax.jit(start), jax.jit(play)
 
@@ -94,7 +94,7 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         if partner_params is None:
             partner_params = partners.init(jax.random.key(0))
         self._params = partner_params
-        self._table: Table | None = None
+        self._playing: Playing | None = None
         self._over = True
         self._start, self._play = made_once(compiled, env, partners, seat, greedy_partners)
         seen = seat_observation(env, self._task)
@@ -110,9 +110,9 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         task = self._tasks[index]
         super().reset(seed=seed)
         key = jax.random.key(int(self.np_random.integers(2**31)))
-        table, now = self._start(key, task)
+        playing, now = self._start(key, task)
         # Changed only now: a reset that is refused leaves the episode as it was.
-        self._index, self._task, self._table, self._over = index, task, table, False
+        self._index, self._task, self._playing, self._over = index, task, playing, False
         return self._seen(jax.device_get(now))
 
     def step(self, action: np.int64 | int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -122,7 +122,7 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         if not self.action_space.contains(action):
             raise ValueError(f"action is {action!r}; use 0 to {self._env.num_actions - 1}")
         own = jnp.int32(action)
-        self._table, now = self._play(self._params, self._table, own, self._task)
+        self._playing, now = self._play(self._params, self._playing, own, self._task)
         step = jax.device_get(now)
         terminated, truncated = bool(step.terminated), bool(step.truncated)
         self._over = terminated or truncated
@@ -131,9 +131,9 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def render(self) -> Any:
         """A picture of the current state; None without `render`."""
-        if self._picture is None or self._table is None:
+        if self._picture is None or self._playing is None:
             return None
-        return self._picture(self._table.state, self._task)
+        return self._picture(self._playing.state, self._task)
 
     def _seen(self, now: TimeStep) -> tuple[np.ndarray, dict[str, Any]]:
         # A copy, since arrays from JAX are read-only.

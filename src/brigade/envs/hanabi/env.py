@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal
 
 import jax
@@ -15,7 +16,7 @@ from brigade.envs.hanabi import rules
 from brigade.envs.hanabi.observe import observations, own_hand, part_sizes
 from brigade.envs.hanabi.rules import State, Task
 from brigade.envs.hanabi.symmetries import color_symmetries, shown_moves
-from brigade.envs.hanabi.text import short_name, table
+from brigade.envs.hanabi.text import plain_state, short_name
 from brigade.envs.hanabi.variant import (
     DISCARD,
     HINT_COLOR,
@@ -43,6 +44,7 @@ class Hanabi(Environment):
     encoding: Literal["canonical", "beliefs"] = "canonical"  # of what hints told; see `observe`
 
     events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
+    meanings = MappingProxyType({"score": "points divided by the most points"})
 
     def __post_init__(self) -> None:
         if self.lost_game not in ("zero", "fireworks"):
@@ -164,8 +166,8 @@ class Hanabi(Environment):
         return tuple(short_name(action, self.variant) for action in range(self.num_actions))
 
     def describe(self, state: State, task: Task, seat: int | None = None) -> dict[str, Any]:
-        """The table; a seat sees of its own cards only what hints have named."""
-        return table(jax.device_get(state), self.variant, seat)
+        """The cards and tokens; a seat sees of its own cards only what hints have named."""
+        return plain_state(jax.device_get(state), self.variant, seat)
 
     def _points(self, state: State) -> Array:
         return rules.score(state, self.lost_game == "zero").astype(jnp.float32)
@@ -209,7 +211,7 @@ class Hanabi(Environment):
         return TimeStep(view, shared, over, ~over & (state.time >= self.horizon), info)
 
     def picture(self, task: Task) -> np.ndarray:
-        """RGB picture of the table before the first move, with an unshuffled deck."""
+        """RGB picture of the game before the first move, with an unshuffled deck."""
         from brigade.envs.hanabi.render import render
 
         state, _ = self.deal(self.variant.deck, task)

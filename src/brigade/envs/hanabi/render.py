@@ -1,4 +1,4 @@
-"""Pictures of a table of Hanabi: hands, what hints told about them, fireworks, tokens, discards."""
+"""Pictures of a game of Hanabi: hands, what hints told about them, fireworks, tokens, discards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CARD_COLOURS: tuple[Colour, ...] = (
     (244, 244, 240),
     (58, 104, 176),
 )
-TABLE, PANEL, INK, FAINT, WHITE = (
+FELT, PANEL, INK, FAINT, WHITE = (
     (34, 66, 60),
     (44, 82, 74),
     (28, 30, 36),
@@ -96,7 +96,7 @@ class Picture:
             + variant.players * hand
             + self.discard_rows * (SMALL_H + 2)
         )
-        self.image = Image.new("RGB", (self.width * SCALE, self.height * SCALE), TABLE)
+        self.image = Image.new("RGB", (self.width * SCALE, self.height * SCALE), FELT)
         self.pen = ImageDraw.Draw(self.image)
         self.y = MARGIN
 

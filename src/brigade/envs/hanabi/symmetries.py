@@ -37,7 +37,7 @@ def observation_order(order: Sequence[int], variant: Variant) -> np.ndarray:
     board = part_sizes(v)["board"] - v.cards - v.hint_tokens - v.life_tokens  # the deck
     whole = "-"  # a part without colours
     hands = [(cards, (v.players - 1) * v.hand_size), (whole, v.players)]
-    table = [(whole, board), (cards, 1), (whole, v.hint_tokens + v.life_tokens), (copies, 1)]
+    middle = [(whole, board), (cards, 1), (whole, v.hint_tokens + v.life_tokens), (copies, 1)]
     last = [
         (whole, 2 * v.players + 4),
         ((v.colors,), 1),
@@ -46,7 +46,7 @@ def observation_order(order: Sequence[int], variant: Variant) -> np.ndarray:
         (whole, 2),
     ]
     known = [(cards, 1), ((v.colors,), 1), (whole, v.ranks)] * (v.players * v.hand_size)
-    return _reordered([*hands, *table, *last, *known], order)
+    return _reordered([*hands, *middle, *last, *known], order)
 
 
 def action_order(order: Sequence[int], variant: Variant) -> np.ndarray:

@@ -66,8 +66,8 @@ def short_name(action: int, variant: Variant) -> str:
     return "wait"
 
 
-def table(state: State, variant: Variant, seat: int | None = None) -> dict[str, Any]:
-    """The table as plain data; a seat does not see its own cards."""
+def plain_state(state: State, variant: Variant, seat: int | None = None) -> dict[str, Any]:
+    """A state as plain data; a seat does not see its own cards."""
     hands = [
         [
             {
@@ -108,7 +108,7 @@ def last_move_name(state: State, variant: Variant) -> str:
 
 
 def describe(state: State, variant: Variant) -> str:
-    """The whole table as lines of text; * marks whose turn it is."""
+    """The whole state as lines of text; * marks whose turn it is."""
     fireworks = [
         f"{COLOR_LETTERS[color]}{height}"
         for color, height in enumerate(np.asarray(state.fireworks))

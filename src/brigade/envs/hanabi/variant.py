@@ -117,11 +117,11 @@ class Variant:
     def moves(self) -> Moves:
         """What each action does."""
         slots, others = range(self.hand_size), range(1, self.players)
-        table = (
+        rows = (
             [(DISCARD, slot, -1, -1, -1) for slot in slots]
             + [(PLAY, slot, -1, -1, -1) for slot in slots]
             + [(HINT_COLOR, -1, to, color, -1) for to in others for color in range(self.colors)]
             + [(HINT_RANK, -1, to, -1, rank) for to in others for rank in range(self.ranks)]
             + [(WAIT, -1, -1, -1, -1)]
         )
-        return Moves(*np.array(table, np.int32).T)
+        return Moves(*np.array(rows, np.int32).T)

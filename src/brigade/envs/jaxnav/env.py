@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import jax
@@ -40,6 +41,7 @@ class JaxNav(Environment):
     rewards: Rewards = STANDARD_REWARDS
 
     events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
+    meanings = MappingProxyType({"score": "the share of robots that reached their goal"})
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_agents <= 4:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import jax
@@ -37,6 +38,15 @@ SYMBOLS = tuple(TILE_OF_SYMBOL)  # of tiles, by their codes
 FACINGS = "UDRL"  # letters in the recorded traces, in the order of the actions
 
 
+MEANINGS = {
+    "score": "soups served divided by what one good cook could serve alone",
+    "coordination": "Deliveries: each seat's share of the soups served. Idle: share of steps "
+    "spent standing still, walking into obstacles or interacting without effect; interacting with "
+    "a pot that is not ready counts as work. Work: ingredients put into pots, plates fetched for "
+    "soups, soups taken and delivered.",
+}
+
+
 @dataclass(frozen=True)
 class Overcooked(Environment):
     """Cooks in a kitchen of tiles; the task is the kitchen."""
@@ -59,6 +69,7 @@ class Overcooked(Environment):
     num_actions = len(ACTIONS)
     fixed_length = True  # no episode ends before its horizon
     stay_action = STAY
+    meanings = MappingProxyType(MEANINGS)
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_agents <= 4:

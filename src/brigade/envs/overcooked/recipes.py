@@ -1,6 +1,6 @@
 """Lists of recipes: what a soup pays and how long it cooks, by its contents.
 
-The tables are data, part of the task. They are indexed by a soup's contents in one byte
+They are data, part of the task: arrays indexed by a soup's contents in one byte
 (`things.ONE_ONION`, `things.ONE_TOMATO`).
 """
 
@@ -46,7 +46,7 @@ CODES = max(CONTENTS) + 1
 
 
 class Recipes(struct.PyTreeNode):
-    """A list of recipes as tables. Leaves [CODES], indexed by contents."""
+    """A list of recipes as arrays. Leaves [CODES], indexed by contents."""
 
     value: Array  # f32: what serving the soup pays
     cook_time: Array  # uint8: in steps
@@ -54,8 +54,8 @@ class Recipes(struct.PyTreeNode):
     best: Array  # f32: the highest value of a recipe that the contents can still become, or 0
 
 
-def recipe_tables(recipes: Mapping[str, Recipe] = RECIPES) -> Recipes:
-    """The tables of a list of recipes, by their ingredients: `{"OOT": Recipe(20, 20)}`."""
+def recipe_arrays(recipes: Mapping[str, Recipe] = RECIPES) -> Recipes:
+    """The arrays of a list of recipes, by their ingredients: `{"OOT": Recipe(20, 20)}`."""
     value = np.full(CODES, WRONG_DELIVERY, np.float32)
     cook_time = np.full(CODES, COOK_TIME, np.uint8)
     listed = np.zeros(CODES, bool)
@@ -67,7 +67,7 @@ def recipe_tables(recipes: Mapping[str, Recipe] = RECIPES) -> Recipes:
         for part in CONTENTS:
             if is_part(part, code):
                 best[part] = max(best[part], recipe.value)
-    return Recipes(*(jnp.asarray(table) for table in (value, cook_time, listed, best)))
+    return Recipes(*(jnp.asarray(each) for each in (value, cook_time, listed, best)))
 
 
 def choose_recipes(names: Sequence[str]) -> dict[str, Recipe]:
@@ -98,11 +98,11 @@ def is_part(some: int, whole: int) -> bool:
     return some % ONE_TOMATO <= whole % ONE_TOMATO and some // ONE_TOMATO <= whole // ONE_TOMATO
 
 
-def look_up(table: Array, contents: Array) -> Array:
-    """The entries of a table for an array of contents.
+def look_up(values: Array, contents: Array) -> Array:
+    """The entries of an array [CODES] for an array of contents.
 
     As comparisons and sums, which fuse with their neighbours; a gather does not.
     """
-    zero = jnp.zeros((), table.dtype if table.dtype != bool else jnp.int32)
-    found = sum((jnp.where(contents == code, table[code], zero) for code in CONTENTS), zero)
-    return found.astype(table.dtype)
+    zero = jnp.zeros((), values.dtype if values.dtype != bool else jnp.int32)
+    found = sum((jnp.where(contents == code, values[code], zero) for code in CONTENTS), zero)
+    return found.astype(values.dtype)

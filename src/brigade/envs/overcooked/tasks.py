@@ -20,7 +20,7 @@ from brigade.envs.overcooked.grid import (
     starts,
     survey,
 )
-from brigade.envs.overcooked.recipes import RECIPES, Recipe, Recipes, recipe_tables
+from brigade.envs.overcooked.recipes import RECIPES, Recipe, Recipes, recipe_arrays
 from brigade.envs.overcooked.solve import cycle_time
 from brigade.envs.overcooked.things import (
     ANY,
@@ -82,7 +82,7 @@ def task_from_grid(
         role=jnp.asarray(checked_roles(roles, num_agents), jnp.int8),
         pot_size=jnp.uint8(pot_size),
         cook_time=jnp.uint8(cook_time),
-        recipes=recipe_tables(recipes),
+        recipes=recipe_arrays(recipes),
         cycle_time=jnp.int32(cycle_time(grid, num_agents, cook_time, pot_size) or NEVER),
         id=jnp.int32(0),
     )

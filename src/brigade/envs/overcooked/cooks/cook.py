@@ -17,10 +17,8 @@ from flax import struct
 
 from brigade.core import Array, Environment, Key, Policy, View
 from brigade.envs.overcooked import Overcooked
-from brigade.envs.overcooked.env import RecipeKind
-from brigade.envs.overcooked.things import INTERACT, STAY
-from brigade.partners.kitchen_map import FOOD, NOTHING, PLATE, SOUP, Scene, parse
-from brigade.partners.planes import (
+from brigade.envs.overcooked.cooks.kitchen_map import FOOD, NOTHING, PLATE, SOUP, Scene, parse
+from brigade.envs.overcooked.cooks.planes import (
     UNREACHABLE,
     ahead,
     anywhere,
@@ -28,6 +26,8 @@ from brigade.partners.planes import (
     values_around,
     walking_distance,
 )
+from brigade.envs.overcooked.env import RecipeKind
+from brigade.envs.overcooked.things import INTERACT, STAY
 
 
 class Habits(struct.PyTreeNode):

@@ -11,10 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from brigade.core import Array
-from brigade.envs.overcooked.env import RecipeKind
-from brigade.envs.overcooked.observe import SHARED_CHANNELS
-from brigade.envs.overcooked.things import POT_SIZE
-from brigade.partners.planes import (
+from brigade.envs.overcooked.cooks.planes import (
     ahead,
     anywhere,
     at,
@@ -25,6 +22,9 @@ from brigade.partners.planes import (
     values_around,
     within,
 )
+from brigade.envs.overcooked.env import RecipeKind
+from brigade.envs.overcooked.observe import SHARED_CHANNELS
+from brigade.envs.overcooked.things import POT_SIZE
 
 NOTHING, FOOD, PLATE, SOUP = range(4)  # what a cook holds
 MAX_TOMATOES = POT_SIZE - 1  # in a soup: without an onion it does not pay

@@ -16,6 +16,7 @@ import numpy as np
 
 from brigade.errors import UserError
 from brigade.partners.files import SUFFIX
+from brigade.reading import DamagedError, counted, entry, expect, read_json, shown, texts
 from brigade.registry import unknown_name
 
 INDEX = "pool.json"
@@ -28,7 +29,7 @@ class Agent:
 
     name: str
     method: str  # such as vdn_op
-    architecture: int  # its number in the table of architectures
+    architecture: int  # its number in the paper's list
     seed: int
 
     @property
@@ -94,51 +95,56 @@ class Pool:
 def read_pool(folder: str | Path) -> Pool:
     """Read a pool; anything unexpected is a one-line error."""
     folder = Path(folder)
-    path = folder / INDEX
+    where = str(folder / INDEX)
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = read_json(where, follow=True)
     except FileNotFoundError as error:
         raise UserError(
             f"{folder} is no pool: it has no {INDEX}; make one with "
             "'brigade reproduce lifelong_hanabi/pool'"
         ) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
-    try:
-        if tree["format"] != FORMAT:
-            raise ValueError(f"format {tree['format']!r}; this Brigade reads {FORMAT}")
-        agents = tuple(agent_from(entry) for entry in tree["agents"])
-        returns = np.asarray(tree["returns"], np.float32)
-        if returns.shape != (len(agents), len(agents)):
-            raise ValueError(f"returns are {returns.shape} for {len(agents)} agents")
-        streams = {
-            str(name): stream_from(entry, {agent.name for agent in agents})
-            for name, entry in tree["streams"].items()
-        }
-        return Pool(folder, agents, returns, streams, int(tree["episodes"]))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise UserError(f"{path} is damaged: {reason}") from error
+    if (number := entry(tree, "format", int, where)) != FORMAT:
+        raise DamagedError(f"{where} has format {number}; this Brigade reads {FORMAT}")
+    agents = tuple(agent_from(each, where) for each in entry(tree, "agents", list, where))
+    rows = [expect(row, list, f"{where}: a row") for row in entry(tree, "returns", list, where)]
+    if [len(row) for row in rows] != [len(agents)] * len(agents):
+        raise DamagedError(
+            f"{where} is damaged: its returns have {len(rows)} rows, or rows of "
+            f"other lengths, for {len(agents)} agents"
+        )
+    returns = [[expect(points, float, f"{where}: a return") for points in row] for row in rows]
+    names = {agent.name for agent in agents}
+    streams = {
+        name: stream_from(each, names, where)
+        for name, each in entry(tree, "streams", dict, where).items()
+    }
+    episodes = counted(tree, "episodes", where)
+    return Pool(folder, agents, np.asarray(returns, np.float32), streams, episodes)
 
 
-def agent_from(entry: Mapping[str, Any]) -> Agent:
+def agent_from(tree: Any, where: str) -> Agent:
     """An agent from plain values."""
-    name = str(entry["name"])
+    name = entry(tree, "name", str, where)
     if not name or not all(letter.isalnum() or letter in "-_" for letter in name):
-        raise ValueError(f"{name!r} is not the name of an agent; use letters, digits, - and _")
-    return Agent(name, str(entry["method"]), int(entry["architecture"]), int(entry["seed"]))
+        raise DamagedError(
+            f"{where}: {shown(name)} is not the name of an agent; use letters, digits, - and _"
+        )
+    number, seed = counted(tree, "architecture", where), counted(tree, "seed", where)
+    return Agent(name, entry(tree, "method", str, where), number, seed)
 
 
-def stream_from(entry: Mapping[str, Any], known: set[str]) -> Stream:
+def stream_from(tree: Any, known: set[str], where: str) -> Stream:
     """A stream from plain values."""
-
-    def names(what: str) -> tuple[str, ...]:
-        return tuple(str(name) for name in entry[what])
-
-    stream = Stream(str(entry["learner"]), names("partners"), names("intra"), names("inter"))
+    sets = [tuple(texts(tree, name, where)) for name in ("partners", "intra", "inter")]
+    try:
+        stream = Stream(entry(tree, "learner", str, where), *sets)
+    except ValueError as error:
+        raise DamagedError(f"{where} is damaged: {error}") from error
     for name in (stream.learner, *stream.partners, *stream.intra, *stream.inter):
         if name not in known:
-            raise ValueError(f"a stream names {name!r}, which is no agent of the pool")
+            raise DamagedError(
+                f"{where}: a stream names {shown(name)}, which is no agent of the pool"
+            )
     return stream
 
 
