@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from brigade import registry
+from brigade.benchmarks.published import Figure, published, read_paper
 from brigade.errors import UserError
 from brigade.launch import Processes
 from brigade.launch import reproduce as command
 from brigade.launch.meal_targets import LEVELLED, METHODS
 from brigade.launch.published_table import Cell, explanations, save
-from brigade.launch.target import Figure, Row, Target
+from brigade.launch.target import Row, Target
 from brigade.launch.targets import TARGETS, find_target
 from brigade.metrics.record import with_all_axes
 from brigade.report.estimate import Estimate
@@ -45,8 +46,9 @@ def test_every_run_of_every_target_can_be_put_together(name):
                     preset = from_dict(settings).config.preset
                     assert preset == ("laptop" if small else "paper")
         assert set(target.measures) <= set(registry.names("measures"))
-        for row in target.rows:
-            assert set(row.published) <= set(target.measures)
+        assert set(target.published) <= {row.name for row in target.rows}
+        for figures in target.published.values():
+            assert set(figures) <= set(target.measures)
 
 
 def test_small_tables_share_one_budget():
@@ -79,7 +81,7 @@ def test_a_cell_says_whether_our_seeds_cover_the_published_number():
 
 def small_target(measures=("average_score", "forgetting", "forward_transfer")):
     rows = (
-        Row("FT", {"benchmark": MEETING, "method": "ft"}, {"average_score": Figure(0.5, 0.1)}),
+        Row("FT", {"benchmark": MEETING, "method": "ft"}),
         Row("L2", {"benchmark": MEETING, "method": "l2"}),
     )
     small = {
@@ -93,7 +95,10 @@ def small_target(measures=("average_score", "forgetting", "forward_transfer")):
         "ppo": {"epochs": 1, "minibatches": 1},
         "network": {"hidden": [8]},
     }
-    return Target("test/table", "A table", rows, measures, small, needs_baselines=True)
+    published = {"FT": {"average_score": Figure(0.5, 0.1)}}
+    return Target(
+        "test/table", "A table", rows, measures, small, needs_baselines=True, published=published
+    )
 
 
 @pytest.fixture
@@ -191,24 +196,30 @@ def test_recorded_figures_come_out_of_their_folders(name, number):
 def test_published_numbers_are_the_papers():
     """A few of each table, from the paper: the rows beside ours are no typing errors."""
 
-    def published(name, row, level=None):
-        figures = {r.name: r.published for r in find_target(name, level).rows}[row]
+    def figures_of(name, row, level=None):
+        figures = find_target(name, level).published[row]
         return [(f.value, f.half_width) for f in figures.values()]
 
     ewc = [(0.604, 0.21), (0.027, 0.01), (-0.086, 0.34)]
-    assert published("meal/table-2", "EWC", "2") == ewc
-    assert published("meal/table-12", "EWC") == ewc
-    assert published("meal/table-2", "L2", "3") == [(0.127, 0.03), (0.096, 0.00), (-0.827, 0.04)]
+    assert figures_of("meal/table-2", "EWC", "2") == ewc
+    assert figures_of("meal/table-12", "EWC") == ewc
+    assert figures_of("meal/table-2", "L2", "3") == [(0.127, 0.03), (0.096, 0.00), (-0.827, 0.04)]
     three = [(0.860, None), (0.197, None), (-0.129, None)]
-    assert published("meal/table-3", "3 cooks", "1") == three
-    assert published("meal/table-7", "curriculum") == [(0.668, 0.152), (0.653, 0.181)]
+    assert figures_of("meal/table-3", "3 cooks", "1") == three
+    assert figures_of("meal/table-7", "curriculum") == [(0.668, 0.152), (0.653, 0.181)]
     ten = [(0.201, 0.018), (0.509, 0.022), (0.891, 0.066), (0.872, 0.070)]
-    assert published("meal/table-8", "10 x") == ten
-    assert published("meal/table-4", "10 x") == ten
+    assert figures_of("meal/table-8", "10 x") == ten
+    assert figures_of("meal/table-4", "10 x") == ten
     roles = [(0.68, 0.09), (0.03, 0.02), (-0.05, 0.09)]
-    assert published("meal/table-9", "chef and waiter") == roles
-    assert published("meal/table-10", "FT") == [(0.272, 0.03), (0.707, 0.02)]
-    assert published("meal/figure-16", "L2") == [(0.563, 0.04), (0.172, 0.02)]
+    assert figures_of("meal/table-9", "chef and waiter") == roles
+    assert figures_of("meal/table-10", "FT") == [(0.272, 0.03), (0.707, 0.02)]
+    assert figures_of("meal/figure-16", "L2") == [(0.563, 0.04), (0.172, 0.02)]
+
+
+def test_a_damaged_file_of_figures_names_the_table(monkeypatch):
+    monkeypatch.setitem(read_paper("meal")["table-9"]["rows"], "no roles", [0.9])
+    with pytest.raises(ValueError, match=r"published/meal.toml, \[table-9\]: zip"):
+        published("meal/table-9")
 
 
 def run_data(**arrays):

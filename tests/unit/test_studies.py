@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from brigade import registry
+from brigade.benchmarks.published import published
 from brigade.benchmarks.zsc_eval import KITCHENS, kitchen, kitchens_like, num_partners, table_of
 from brigade.benchmarks.zsc_scales import MEDIUM, PAPER, SMALL
 from brigade.benchmarks.zsc_stream import READY_MADE, ready_made
@@ -23,7 +24,7 @@ from brigade.launch.stage import Stage
 from brigade.launch.zsc_study import Study, best_of, rotated
 from brigade.partners.files import load_policies
 from brigade.report.zsc_candidates import read_behaviour
-from brigade.report.zsc_results import PUBLISHED, results_of
+from brigade.report.zsc_results import results_of
 from brigade.runs.export import trained_with
 from brigade.runs.folder import read_npz
 from brigade.runs.snapshots import stage_index
@@ -300,7 +301,7 @@ def test_the_ten_kitchens_have_their_recipes_tables_and_numbers():
         assert num_partners(layout) == (15 if many else 10)
         members = benchmark.generators["hsp"]["generator_settings"]["members"]
         assert members == {"multi": 72, "default": 52}.get(table_of(layout), members)
-    assert set(PUBLISHED) < set(KITCHENS)
+    assert set(published("zsc_eval/br-prox")) < set(KITCHENS)
     assert PAPER.partners is None
 
 

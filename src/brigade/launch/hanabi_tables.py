@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from brigade.benchmarks.lifelong_hanabi import READY_MADE
+from brigade.benchmarks.published import Figures, published
 from brigade.errors import UserError
 from brigade.launch.hanabi_measures import (
     Play,
@@ -28,7 +29,6 @@ from brigade.launch.hanabi_pool import CROSS_PLAY, SCALES, PoolStudy
 from brigade.launch.lifelong_hanabi_targets import NOTE, life, small
 from brigade.launch.published_table import Cell, print_table, save
 from brigade.launch.reproduce import SMALL_NOTE, WIDTH
-from brigade.launch.target import Figure
 from brigade.partners.pools import Pool, read_pool
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
 from brigade.report.estimate import Estimate
@@ -45,39 +45,19 @@ TITLES = {
     "sad_aux_op": "SAD + AUX + OP",
 }
 MEASURES = ("self-play", "intra-play", "inter-play")
-# Published: self-play, Intra-CP, Inter-CP, with half-widths. Table 2 has the first four of Table 7.
-BEST = {
-    "sad": ((23.85, 0.03), (7.70, 0.69), (14.60, 0.24)),
-    "sad_aux": ((23.57, 0.03), (20.97, 0.80), (18.51, 0.23)),
-    "sad_op": ((24.14, 0.03), (10.10, 0.87), (16.09, 0.25)),
-    "sad_aux_op": ((23.40, 0.04), (21.23, 0.25), (17.77, 0.23)),
-}
-AVERAGE = {
-    "sad": ((23.78, 0.03), (4.38, 0.66), (8.40, 0.23)),
-    "sad_aux": ((23.82, 0.02), (21.15, 0.26), (17.01, 0.22)),
-    "sad_op": ((23.67, 0.03), (12.00, 0.86), (12.79, 0.24)),
-    "sad_aux_op": ((23.88, 0.03), (22.01, 0.03), (17.08, 0.22)),
-}
-# Agents that kept learning: the pool's method, the continual method, and the published figures.
+NONE: Figures = {}
+# Agents that kept learning: the pool's method, and the continual method.
 CONTINUAL = {
-    "IQL + ER": ("iql", "er", ((20.91, 0.05), (15.73, 0.39), (16.32, 0.21))),
-    "IQL + AUX + ER": ("iql_aux", "er", ((22.34, 0.06), (20.90, 0.06), (19.17, 0.22))),
-    "IQL + Multi-task": ("iql", "mtl", ((20.93, 0.09), (16.05, 0.30), (17.88, 0.17))),
+    "IQL + ER": ("iql", "er"),
+    "IQL + AUX + ER": ("iql_aux", "er"),
+    "IQL + Multi-task": ("iql", "mtl"),
 }
-# Self-play and intra-method cross-play of the published pool, from its matrix.
-PUBLISHED_POOL = {
-    "iql": (23.73, 13.83),
-    "iql_aux": (23.64, 20.64),
-    "iql_op": (23.68, 15.65),
-    "vdn": (23.88, 7.59),
-    "vdn_aux": (23.94, 21.87),
-    "vdn_op": (23.72, 9.25),
-    "sad": (23.80, 3.12),
-    "sad_aux": (23.83, 20.14),
-    "sad_op": (23.65, 7.48),
-    "sad_aux_op": (23.83, 19.82),
+# Whether a table is of the best agents, and its published figures. Table 2 has a part of Table 7.
+TABLES = {
+    "table-2": (True, "lifelong_hanabi/table-7"),
+    "table-6": (False, "lifelong_hanabi/table-6"),
+    "table-7": (True, "lifelong_hanabi/table-7"),
 }
-TABLES = {"table-2": (True, BEST), "table-6": (False, AVERAGE), "table-7": (True, BEST)}
 FIGURE = "figure-2"
 FULL_GAME = 25  # points of a perfect game in the paper
 EPISODES = {"small": 200, "paper": 1000}
@@ -140,13 +120,11 @@ def pool_cells(made: Pool) -> list[Cell]:
     most = most_points(made)
     methods = dict.fromkeys(agent.method for agent in made.agents)
     inter = [agent.name for agent in made.agents]
-    cells = []
+    figures = published("lifelong_hanabi/pool")
+    cells = list[Cell]()
     for method in methods:
         play = of_method(made, method, inter, best=False)
-        published = PUBLISHED_POOL.get(method)
-        for index, (measure, values) in enumerate(zip(MEASURES[:2], play[:2], strict=True)):
-            figure = None if published is None else Figure(published[index] / FULL_GAME)
-            cells.append(Cell(method, measure, known(values / most), figure))
+        cells += play_cells(method, play, most, figures.get(method, {}))[:2]
     return cells
 
 
@@ -172,7 +150,7 @@ def continual_run(
     made: Pool, folder: Path, name: str, scale: str, words: Sequence[str]
 ) -> tuple[Start, Path, Experiment]:
     """Where an agent of the pool goes on learning."""
-    method, continual, _ = CONTINUAL[name]
+    method, continual = CONTINUAL[name]
     start = start_of(made, method)
     settings = life("hard", continual, "adam", len(start.partners))
     settings["env"] = start.settings(made)
@@ -188,7 +166,8 @@ def continual_run(
 
 def table(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> Path:
     """Table 2, 6 or 7: methods of the pool, and agents that kept learning."""
-    best, published = TABLES[name]
+    best, key = TABLES[name]
+    figures = {**published(key), **published("lifelong_hanabi/learners")}
     made, rest = pool_of(words)
     folder = out or Path("reproductions") / f"lifelong-hanabi-{name}-{scale}"
     runs = {row: continual_run(made, folder, row, scale, rest) for row in CONTINUAL}
@@ -199,13 +178,13 @@ def table(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: 
     for method, title in TITLES.items():
         if method in present:
             play = of_method(made, method, inter, best)
-            cells += play_cells(title, play, most, published[method])
+            cells += play_cells(title, play, most, figures[title])
     for number, (row, (start, path, experiment)) in enumerate(runs.items(), start=1):
         if not quiet:
             print(f"[{number}/{len(runs)}] {row}", flush=True)
         start_or_resume(path, experiment, quiet)
         play = after_learning(made, start, path, EPISODES[scale])
-        cells += play_cells(row, play, most, CONTINUAL[row][2])
+        cells += play_cells(row, play, most, figures[row])
         cells += play_cells(f"{row}, before", before_learning(made, start), most)
     kind = "the best agent of each method" if best else "the mean over each method's agents"
     title = f"Self-play, intra-play and inter-play, {kind} (Table {name[-1]})"
@@ -218,16 +197,11 @@ def table(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: 
     return save(folder, title, cells, notes)
 
 
-def play_cells(
-    row: str, play: Play, most: int, published: Sequence[tuple[float, float]] = ()
-) -> list[Cell]:
+def play_cells(row: str, play: Play, most: int, figures: Figures = NONE) -> list[Cell]:
     """A row of a table for each of self-play, intra-play and inter-play, as shares of the most."""
-    figures: list[Figure | None] = [None] * 3
-    if published:
-        figures = [Figure(value / FULL_GAME, half / FULL_GAME) for value, half in published]
     return [
-        Cell(row, measure, known(values / most), figure)
-        for measure, values, figure in zip(MEASURES, play, figures, strict=True)
+        Cell(row, measure, known(values / most), figures.get(measure))
+        for measure, values in zip(MEASURES, play, strict=True)
     ]
 
 

@@ -1,11 +1,12 @@
-"""The tables and figures of the MEAL paper (000), with the numbers of Tables 2-4 and 7-13."""
+"""The tables and figures of the MEAL paper (000)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from brigade.launch.target import Figure, Row, Target
+from brigade.benchmarks.published import published
+from brigade.launch.target import Row, Target
 from brigade.report.summary import find
 
 STANDARD = ("average_score", "forgetting", "forward_transfer")
@@ -47,70 +48,17 @@ OTHER_PRINT = (
     "those of Tables 11 to 13."
 )
 
-# Average score, forgetting and forward transfer with intervals, from Tables 11, 12 and 13.
-TABLE_2 = {
-    "1": {
-        "FT": ((0.048, 0.00), (0.946, 0.00), (0.201, 0.03)),
-        "EWC": ((0.839, 0.03), (0.012, 0.01), (0.055, 0.06)),
-        "Online EWC": ((0.769, 0.09), (0.062, 0.05), (0.208, 0.03)),
-        "MAS": ((0.281, 0.07), (0.302, 0.08), (-0.233, 0.03)),
-        "L2": ((0.753, 0.02), (0.018, 0.00), (-0.199, 0.09)),
-        "AGEM": ((0.204, 0.05), (0.678, 0.04), (0.125, 0.10)),
-    },
-    "2": {
-        "FT": ((0.041, 0.01), (0.944, 0.00), (0.065, 0.02)),
-        "EWC": ((0.604, 0.21), (0.027, 0.01), (-0.086, 0.34)),
-        "Online EWC": ((0.585, 0.03), (0.100, 0.04), (0.152, 0.05)),
-        "MAS": ((0.155, 0.09), (0.356, 0.06), (-0.355, 0.06)),
-        "L2": ((0.496, 0.02), (0.059, 0.00), (-0.527, 0.04)),
-        "AGEM": ((0.117, 0.01), (0.801, 0.02), (-0.083, 0.07)),
-    },
-    "3": {
-        "FT": ((0.010, 0.02), (0.947, 0.05), (-0.157, 0.20)),
-        "EWC": ((0.178, 0.02), (0.091, 0.08), (-0.650, 0.13)),
-        "Online EWC": ((0.306, 0.00), (0.144, 0.01), (-0.149, 0.15)),
-        "MAS": ((0.034, 0.01), (0.450, 0.09), (-0.542, 0.20)),
-        "L2": ((0.127, 0.03), (0.096, 0.00), (-0.827, 0.04)),
-        "AGEM": ((0.037, 0.02), (0.861, 0.01), (-0.169, 0.18)),
-    },
-}
-TABLE_3 = {  # EWC with 1 to 4 cooks
-    "1": (
-        (0.622, 0.046, -0.045),
-        (0.839, 0.031, 0.055),
-        (0.860, 0.197, -0.129),
-        (0.361, 0.143, -0.714),
-    ),
-    "2": (
-        (0.343, 0.071, -0.458),
-        (0.604, 0.061, -0.086),
-        (0.647, 0.212, -0.295),
-        (0.336, 0.223, -0.574),
-    ),
-    "3": (
-        (0.285, 0.159, -0.531),
-        (0.178, 0.053, -0.650),
-        (0.303, 0.211, -0.613),
-        (0.118, 0.109, -0.901),
-    ),
-}
-TABLE_8 = {  # repetitions: AUC-loss, dormant, final performance ratio, raw AUC ratio
-    1: ((0.000, 0.000), (0.408, 0.003), (1.000, 0.000), (1.000, 0.000)),
-    3: ((0.166, 0.052), (0.428, 0.006), (0.926, 0.111), (0.901, 0.114)),
-    10: ((0.201, 0.018), (0.509, 0.022), (0.891, 0.066), (0.872, 0.070)),
-}
 PLASTICITY = ("auc_loss", "dormant", "final_performance_ratio", "raw_auc_ratio")
 
 
 def table_2(level: str) -> Target:
     """The six methods on one level."""
-    rows = tuple(
-        Row(name, kitchens(level, METHODS[name]), figures(STANDARD, TABLE_2[level][name]))
-        for name in METHODS
-    )
-    title = f"Methods on level {level} (Table 2; published figures from Table {10 + int(level)})"
+    rows = tuple(Row(name, kitchens(level, METHODS[name])) for name in METHODS)
+    number = 10 + int(level)  # of the table with intervals
+    title = f"Methods on level {level} (Table 2; published figures from Table {number})"
     measures = (*STANDARD, "area_gained", "after_training")
-    return target("meal/table-2", title, rows, measures, f"{TUNED} {OTHER_PRINT} {POLE}", level)
+    note, figures = f"{TUNED} {OTHER_PRINT} {POLE}", f"meal/table-{number}"
+    return target("meal/table-2", title, rows, measures, note, level, figures=figures)
 
 
 def table_3(level: str) -> Target:
@@ -121,14 +69,14 @@ def table_3(level: str) -> Target:
             kitchens(level, "ewc")
             | {"env": {"num_agents": cooks}}
             | ({"learner": "ppo"} if cooks == 1 else {}),
-            figures(STANDARD, [(value, None) for value in numbers]),
         )
-        for cooks, numbers in enumerate(TABLE_3[level], start=1)
+        for cooks in (1, 2, 3, 4)
     )
     # Every row has its own baselines, and four cooks give twice as many samples as two.
     small = dict(SMALL) | {"steps_per_task": 1.2e5}
     title = f"EWC and the number of cooks, level {level}"
-    return target("meal/table-3", title, rows, STANDARD, TUNED, level, small)
+    figures = f"meal/table-3-level-{level}"
+    return target("meal/table-3", title, rows, STANDARD, TUNED, level, small, figures)
 
 
 def figure_6(level: str) -> Target:
@@ -168,10 +116,9 @@ def table_8(level: str) -> Target:
         Row(
             f"{times} x" if times > 1 else "once",
             kitchens(level, "ft") | {"tasks": 10, "repetitions": times, "steps_per_task": 1e7},
-            figures(PLASTICITY, TABLE_8[times]) if level == "1" else {},
             heavy=times == 10,
         )
-        for times in TABLE_8
+        for times in (1, 3, 10)
     )
     # A task not learned the first time has no ratio: rather fewer repetitions than fewer steps.
     small = dict(SMALL) | {"tasks": 2, "steps_per_task": 4.5e5}
@@ -180,28 +127,20 @@ def table_8(level: str) -> Target:
         "The paper's text says 1e7 steps per task, its Table 5 1e8. Ten repetitions of ten tasks "
         "in a billion steps, as stated for this table, are 1e7 per task."
     )
-    return target("meal/table-8", title, rows, PLASTICITY, note, level, small)
+    figures = "meal/table-8" if level == "1" else ""
+    return target("meal/table-8", title, rows, PLASTICITY, note, level, small, figures)
 
 
 def table_7(level: str) -> Target:
     """A curriculum compared with kitchens of a single level."""
-    equal = {"method": "online_ewc", "tasks": 15}
-    rows = (
-        Row(
-            "level 2 only",
-            {"benchmark": "meal/level-2"} | equal,
-            {"second_third": Figure(0.693, 0.147)},
-        ),
-        Row(
-            "level 3 only",
-            {"benchmark": "meal/level-3"} | equal,
-            {"last_third": Figure(0.328, 0.238)},
-        ),
-        Row(
-            "curriculum",
-            {"benchmark": "meal/curriculum"} | equal,
-            {"second_third": Figure(0.668, 0.152), "last_third": Figure(0.653, 0.181)},
-        ),
+    benchmarks = {
+        "level 2 only": "meal/level-2",
+        "level 3 only": "meal/level-3",
+        "curriculum": "meal/curriculum",
+    }
+    rows = tuple(
+        Row(name, {"benchmark": benchmark, "method": "online_ewc", "tasks": 15})
+        for name, benchmark in benchmarks.items()
     )
     note = (
         "The paper names no method for this table; we use Online EWC. It describes the run without "
@@ -209,41 +148,25 @@ def table_7(level: str) -> Target:
         "that number with a run on level 2. Scores are those at the end of a kitchen's own "
         f"training. {TUNED}"
     )
-    return target("meal/table-7", "Curriculum", rows, ("second_third", "last_third"), note)
+    measures, key = ("second_third", "last_third"), "meal/table-7"
+    return target(key, "Curriculum", rows, measures, note, figures=key)
 
 
 def table_9(level: str) -> Target:
     """Designated roles: a chef and a waiter."""
-    homogeneous, roles = (
-        ((0.90, 0.04), (0.01, 0.01), (0.20, 0.08)),
-        (
-            (0.68, 0.09),
-            (0.03, 0.02),
-            (-0.05, 0.09),
-        ),
-    )
     rows = (
-        Row("no roles", kitchens("1", "ewc"), figures(STANDARD, homogeneous)),
-        Row(
-            "chef and waiter",
-            kitchens("1", "ewc") | {"env": {"roles": True}},
-            figures(STANDARD, roles),
-        ),
+        Row("no roles", kitchens("1", "ewc")),
+        Row("chef and waiter", kitchens("1", "ewc") | {"env": {"roles": True}}),
     )
     title = "Designated roles, level 1"
-    return target("meal/table-9", title, rows, (*STANDARD, "collapse"), TUNED)
+    key = "meal/table-9"
+    return target(key, title, rows, (*STANDARD, "collapse"), TUNED, figures=key)
 
 
 def table_10(level: str) -> Target:
     """Eight partners, one after another, in one kitchen (Figure 16 has their curves)."""
-    published = {"FT": ((0.272, 0.03), (0.707, 0.02)), "L2": ((0.563, 0.04), (0.172, 0.02))}
     rows = tuple(
-        Row(
-            name,
-            {"benchmark": "meal/partners", "method": METHODS[name]},
-            figures(STANDARD[:2], numbers),
-        )
-        for name, numbers in published.items()
+        Row(name, {"benchmark": "meal/partners", "method": METHODS[name]}) for name in ("FT", "L2")
     )
     note = (
         "The learned partners of the paper's release are pickles, which Brigade does not read; "
@@ -253,7 +176,8 @@ def table_10(level: str) -> Target:
     )
     measures = (*STANDARD[:2], "after_training")
     small = dict(SMALL) | {"tasks": 8}
-    return target("meal/table-10", "Eight partners, one kitchen", rows, measures, note, small=small)
+    title, key = "Eight partners, one kitchen", "meal/table-10"
+    return target(key, title, rows, measures, note, small=small, figures=key)
 
 
 def figure_18(level: str) -> Target:
@@ -311,11 +235,6 @@ def kitchens(level: str, method: str) -> dict[str, Any]:
     return {"benchmark": f"meal/level-{level}", "method": method}
 
 
-def figures(measures: Any, numbers: Any) -> dict[str, Figure]:
-    """Published numbers by measure."""
-    return {name: Figure(*pair) for name, pair in zip(measures, numbers, strict=False)}
-
-
 def target(
     name: str,
     title: str,
@@ -324,6 +243,7 @@ def target(
     note: str = "",
     level: str = "1",
     small: Mapping[str, Any] = SMALL,
+    figures: str = "",
 ) -> Target:
     """A target whose small runs share a budget of steps, smaller for larger kitchens."""
     repetitions = sum(row.settings.get("repetitions", 1) for row in rows if not row.heavy)
@@ -337,4 +257,5 @@ def target(
         dict(small) | {"steps_per_task": steps},
         note,
         needs_baselines=any(find(name).needs_baselines for name in measures),
+        published=published(figures) if figures else {},
     )

@@ -14,7 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from brigade.launch.target import Figure, Row, Target
+from brigade.benchmarks.published import Figure, Figures
+from brigade.launch.target import Row, Target
 from brigade.report.estimate import FEW, Estimate, spread_for
 from brigade.report.read import RunData, read_run
 from brigade.report.summary import estimate, find
@@ -64,17 +65,17 @@ def compute_cells(target: Target, rows: Sequence[Row], folders: Sequence[Path]) 
     """Compute every measure of every run."""
     runs = [read_run(folder) for folder in folders]
     return [
-        cell(row, name, run)
+        cell(row.name, name, run, target.published.get(row.name, {}))
         for row, run in zip(rows, runs, strict=True)
         for name in target.measures
     ]
 
 
-def cell(row: Row, measure: str, run: RunData) -> Cell:
+def cell(row: str, measure: str, run: RunData, published: Figures) -> Cell:
     """A measure of a run, and the published number."""
     found = find(measure)
     ours = estimate(found, found.compute(run)) or UNKNOWN
-    return Cell(row.name, found.title, ours, row.published.get(measure))
+    return Cell(row, found.title, ours, published.get(measure))
 
 
 def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:

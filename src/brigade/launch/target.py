@@ -6,18 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Figure:
-    """A published number, with the half-width of its interval if the paper gives one."""
-
-    value: float
-    half_width: float | None = None
-
-    def __str__(self) -> str:
-        if self.half_width is None:
-            return f"{self.value:.2f}"
-        return f"{self.value:.2f} ± {self.half_width:.2f}"
+from brigade.benchmarks.published import Figures
 
 
 @dataclass(frozen=True)
@@ -26,7 +15,6 @@ class Row:
 
     name: str
     settings: Mapping[str, Any]  # as in a config file
-    published: Mapping[str, Figure] = field(default_factory=dict)  # by measure
     heavy: bool = False  # too slow for two CPU cores: skipped at the small scale
     small: Mapping[str, Any] = field(default_factory=dict)  # its own changes at the small scale
 
@@ -42,3 +30,4 @@ class Target:
     small: Mapping[str, Any]
     note: str = ""
     needs_baselines: bool = False
+    published: Mapping[str, Figures] = field(default_factory=dict)  # by row

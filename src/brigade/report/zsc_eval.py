@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from brigade.benchmarks.published import published
 from brigade.benchmarks.zsc_scales import PAPER
 from brigade.metrics.result import Floats
 from brigade.report import page, zsc_plots
 from brigade.report.numbers import safe
 from brigade.report.tables import count
 from brigade.report.zsc_candidates import MIN_RETURN, Behaviour, from_arrays
-from brigade.report.zsc_results import PUBLISHED_BEST_RESPONSES, TITLES, Result
+from brigade.report.zsc_results import TITLES, Result
 from brigade.report.zsc_table import cells, interval, number
 from brigade.runs.folder import read_npz, write_atomically
 
@@ -267,8 +268,9 @@ def _best_responses(study: StudyData) -> str:
     groups = (("final", ~study.half_skilled), ("half-skilled", study.half_skilled))
     means = [(name, study.best[mask].mean()) for name, mask in groups if mask.any()]
     text = " and ".join(f"{mean:.0f} with {name} partners" for name, mean in means)
-    published = PUBLISHED_BEST_RESPONSES.get(study.layout)
-    beside = f" (published: {published[0]:.0f} and {published[1]:.0f})" if published else ""
+    figures = published("zsc_eval/best-responses").get(study.layout, {})
+    known = " and ".join(f"{figure.value:.0f}" for figure in figures.values())
+    beside = f" (published: {known})" if known else ""
     return f"Best responses reach {text}{beside}."
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from brigade.benchmarks.published import published
 from brigade.metrics.result import Floats
 from brigade.metrics.zsc_eval import (
     ProximityTable,
@@ -27,27 +28,6 @@ TITLES = {
     "brdiv": "BRDiv",
     "lbrdiv": "LBRDiv",
     "comedi": "CoMeDi",
-}
-# BR-Prox of the published runs with middle-sized populations, recomputed with every partner's own
-# best response; and the mean returns of the best responses of final and of half-skilled partners.
-PUBLISHED: Mapping[str, Mapping[str, float]] = {
-    layout: dict(zip(("sp", "e3t", "fcp", "mep", "trajedi", "hsp", "cole"), values, strict=True))
-    for layout, values in {
-        "coordination_ring": (0.27, 0.60, 0.63, 0.67, 0.66, 0.62, 0.50),
-        "counter_circuit": (0.09, 0.51, 0.36, 0.44, 0.43, 0.50, 0.48),
-        "blocked_corridor": (0.07, 0.58, 0.15, 0.33, 0.66, 0.56, 0.68),
-        "forced_coordination": (0.85, 0.83, 0.87, 0.84, 0.84, 0.86, 0.82),
-        "bothway_coordination": (0.68, 0.77, 0.74, 0.67, 0.47, 0.79, 0.67),
-        "asymmetric_advantages": (0.43, 0.87, 0.92, 0.93, 0.90, 0.86, 0.80),
-    }.items()
-}
-PUBLISHED_BEST_RESPONSES: Mapping[str, tuple[float, float]] = {
-    "coordination_ring": (231, 211),
-    "counter_circuit": (181, 144),
-    "blocked_corridor": (89, 58),
-    "forced_coordination": (138, 103),
-    "bothway_coordination": (203, 168),
-    "asymmetric_advantages": (347, 288),
 }
 
 
@@ -79,6 +59,7 @@ def results_of(
     tables = {
         name: br_proximity_table(returns[name], best, as_released=as_released) for name in names
     }
+    figures = published("zsc_eval/br-prox").get(layout, {})
     order = ranks([tables[name].value for name in names])
     expert = expert_and_moderate(best.mean(1))
     return [
@@ -89,7 +70,7 @@ def results_of(
             moderate=part(returns[name], best, ~expert, as_released),
             mean_return=float(returns[name].mean()),
             rank=float(rank),
-            published=PUBLISHED.get(layout, {}).get(name),
+            published=figures[name].value if name in figures else None,
         )
         for name, rank in zip(names, order, strict=True)
     ]
