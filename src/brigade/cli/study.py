@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from brigade.benchmarks.zsc_scales import SCALES
 from brigade.errors import UserError
 from brigade.launch.zsc_study import ALGORITHMS, LAST_STEP, Study
+from brigade.report.table import wide_console
 from brigade.report.zsc_results import Result, results_of
 from brigade.runs.folder import read_npz, write_atomically
 
@@ -38,7 +38,7 @@ def run_study(
     Returns the report, or the folder of the study if it ends at an earlier step.
     """
     from brigade.report.zsc_eval import write_study_report
-    from brigade.report.zsc_table import print_results
+    from brigade.report.zsc_table import table
 
     folder = out or Path("reproductions") / f"zsc-eval-{layout}-{scale}".replace("_", "-")
     chosen = SCALES[scale]
@@ -54,7 +54,7 @@ def run_study(
     if until != LAST_STEP:
         return folder
     results = results_of(read_npz(study.played), layout, as_released)
-    print_results(Console(width=None if Console().is_terminal else 120), layout, results)
+    table(layout, results).to_terminal(wide_console())
     if scale == "small":
         print(SMALL_NOTE)
     write_atomically(folder / "table.json", json.dumps(as_rows(results), indent=2).encode())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from brigade.benchmarks.lifelong_hanabi import READY_MADE
 from brigade.benchmarks.published import Figures, published
@@ -28,11 +26,12 @@ from brigade.launch.hanabi_measures import (
 from brigade.launch.hanabi_pool import CROSS_PLAY, SCALES, PoolStudy
 from brigade.launch.lifelong_hanabi_targets import NOTE, life, small
 from brigade.launch.published_table import Cell, print_table, save
-from brigade.launch.reproduce import SMALL_NOTE, WIDTH
+from brigade.launch.reproduce import SMALL_NOTE
 from brigade.partners.pools import Pool, read_pool
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
 from brigade.report.estimate import Estimate
 from brigade.report.summary import mean_over_seeds
+from brigade.report.table import wide_console
 from brigade.runs.config import Experiment, from_dict, merged
 from brigade.runs.ensure import check_settings, start_or_resume
 from brigade.runs.folder import read_npz
@@ -90,17 +89,12 @@ def pool(
     notes = [SMALL_NOTE] if scale == "small" else []
     notes.append(f"{shares(made)} The published pool has 100 agents.")
     title = f"A pool of {len(made.agents)} agents: self-play and cross-play within methods"
-    print_table(console(), title, cells, notes)
+    print_table(title, cells, notes)
     save(folder, title, cells, notes)
     matrix = matrix_of(made)
-    print_matrix(console(), matrix)
+    print_matrix(wide_console(), matrix)
     write_matrix(matrix, folder)
     return made.folder
-
-
-def console() -> Console:
-    """A console; a pipe has no width, and the default would truncate tables."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
 def shares(made: Pool) -> str:
@@ -193,7 +187,7 @@ def table(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: 
     notes.append(f"{shares(made)} {NOTE}")
     if missing:
         notes.append(f"Not in this pool: {', '.join(missing)}.")
-    print_table(console(), title, cells, notes)
+    print_table(title, cells, notes)
     return save(folder, title, cells, notes)
 
 
@@ -221,7 +215,7 @@ def figure(scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> P
     for when, (names, score, returns) in played.items():
         title = f"Hanabi, {when} a life with {len(start.partners)} partners"
         matrix = Matrix(names, score, returns, title)
-        print_matrix(console(), matrix)
+        print_matrix(wide_console(), matrix)
         target = folder / when
         target.mkdir(exist_ok=True)
         write_matrix(matrix, target)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import jax
-from rich.console import Console
 
 from brigade.launch import Job, Workers, open_folder, run_jobs
 from brigade.launch.published_table import compute_cells, print_table, save
@@ -25,7 +23,6 @@ SMALL_NOTE = (
     "Small scale: few tasks, seeds and steps. It shows how the table is produced and says nothing "
     "about the paper."
 )
-WIDTH = 120  # characters, where output is not a terminal
 
 
 def reproduce(
@@ -71,9 +68,7 @@ def reproduce(
     if left_out:
         notes.append(f"Skipped at the small scale: {'; '.join(left_out)}.")
     cells = compute_cells(target, rows, paths)
-    # A pipe has no width, and the default would truncate the table.
-    console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    print_table(console, target.title, cells, notes)
+    print_table(target.title, cells, notes)
     return save(folder, target.title, cells, notes)
 
 

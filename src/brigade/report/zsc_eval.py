@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from brigade.benchmarks.published import published
 from brigade.benchmarks.zsc_scales import PAPER
 from brigade.metrics.result import Floats
 from brigade.report import page, zsc_plots
-from brigade.report.numbers import safe
+from brigade.report.table import Table
 from brigade.report.tables import count
 from brigade.report.zsc_candidates import MIN_RETURN, Behaviour, from_arrays
 from brigade.report.zsc_results import TITLES, Result
@@ -177,17 +175,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _csv(results: Sequence[Result]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV)
+    rows = []
     for result in results:
-        seats = result.table.per_seat.tolist()
         row = [result.table.value, *result.table.interval, result.rank, result.expert]
-        row += [result.moderate, *seats, result.mean_return]
+        row += [result.moderate, *result.table.per_seat.tolist(), result.mean_return]
         numbers = ["" if np.isnan(value) else value for value in row]
         published = "" if result.published is None else result.published
-        writer.writerow([safe(result.name), len(result.table.ratios), *numbers, published])
-    return text.getvalue().encode("utf-8", "replace")
+        rows.append([result.name, len(result.table.ratios), *numbers, published])
+    return Table(CSV, rows).to_csv()
 
 
 # --- The page, from top to bottom ---------------------------------------------------------------

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
+from brigade.report.table import Table
 from brigade.report.zsc_results import Result
 
 HEADINGS = (
@@ -17,19 +15,10 @@ HEADINGS = (
 )
 
 
-def print_results(console: Console, layout: str, results: Sequence[Result]) -> None:
-    """Print the table of algorithms."""
-    table = Table(
-        title=f"Best-response proximity in {layout} (published: populations of 24)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for index, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if index == 0 else "right")
-    for result in results:
-        table.add_row(*cells(result))
-    console.print(table)
+def table(layout: str, results: Sequence[Result]) -> Table:
+    """The table of algorithms."""
+    title = f"Best-response proximity in {layout} (published: populations of 24)"
+    return Table(HEADINGS, [cells(result) for result in results], title)
 
 
 def cells(result: Result) -> list[str]:
