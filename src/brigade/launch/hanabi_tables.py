@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from brigade.benchmarks.lifelong_hanabi import READY_MADE
 from brigade.benchmarks.published import Figures, published
 from brigade.errors import UserError
+from brigade.launch.cost import steps_of_run
 from brigade.launch.hanabi_measures import (
     Play,
     Start,
@@ -23,20 +24,19 @@ from brigade.launch.hanabi_measures import (
     of_method,
     start_of,
 )
-from brigade.launch.hanabi_pool import CROSS_PLAY, SCALES, PoolStudy
-from brigade.launch.lifelong_hanabi_targets import NOTE, life, small
+from brigade.launch.hanabi_pool import CROSS_PLAY, METHODS, SCALES, PoolStudy
+from brigade.launch.lifelong_hanabi_targets import NOTE, PAGE, life, small
 from brigade.launch.published_table import Cell, print_table, save
-from brigade.launch.reproduce import SMALL_NOTE
+from brigade.launch.stage import Run, Runs
+from brigade.launch.target import SMALL_NOTE, Plan, Request, Target, with_flags
 from brigade.partners.pools import Pool, read_pool
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
 from brigade.report.estimate import Estimate
 from brigade.report.summary import mean_over_seeds
 from brigade.report.table import wide_console
-from brigade.runs.config import Experiment, from_dict, merged
-from brigade.runs.ensure import check_settings, start_or_resume
+from brigade.runs.config import from_dict, merged
 from brigade.runs.folder import read_npz
 
-PREFIX = "lifelong_hanabi/"
 TITLES = {
     "sad": "SAD",
     "sad_aux": "SAD + AUX",
@@ -44,47 +44,60 @@ TITLES = {
     "sad_aux_op": "SAD + AUX + OP",
 }
 MEASURES = ("self-play", "intra-play", "inter-play")
-NONE: Figures = {}
 # Agents that kept learning: the pool's method, and the continual method.
 CONTINUAL = {
     "IQL + ER": ("iql", "er"),
     "IQL + AUX + ER": ("iql_aux", "er"),
     "IQL + Multi-task": ("iql", "mtl"),
 }
-# Whether a table is of the best agents, and its published figures. Table 2 has a part of Table 7.
-TABLES = {
-    "table-2": (True, "lifelong_hanabi/table-7"),
-    "table-6": (False, "lifelong_hanabi/table-6"),
-    "table-7": (True, "lifelong_hanabi/table-7"),
-}
-FIGURE = "figure-2"
 FULL_GAME = 25  # points of a perfect game in the paper
 EPISODES = {"small": 200, "paper": 1000}
 
 
-def pool(
-    scale: str,
-    out: Path | None,
-    words: Sequence[str],
-    quiet: bool,
-    methods: Sequence[str] = (),
-    architectures: Sequence[int] = (),
-    seeds: int | None = None,
-) -> Path:
-    """Train a pool, play all pairs, choose streams; print and save how methods play."""
-    chosen = SCALES[scale]
-    changes: dict[str, Any] = {}
-    if methods:
-        changes["methods"] = tuple(methods)
-    if architectures:
-        changes["architectures"] = tuple(architectures)
-    if seeds is not None:
-        if seeds < 1:
-            raise UserError(f"--seeds is {seeds}; it must be at least 1")
-        changes["seeds"] = seeds
-    folder = out or Path("reproductions") / f"lifelong-hanabi-pool-{scale}"
-    study = PoolStudy(folder, replace(chosen, **changes), tuple(words))
-    made = read_pool(study.run(quiet))
+# --- the pool ---
+
+
+@dataclass(frozen=True)
+class PoolTarget(Target):
+    """A pool of agents, and streams of partners chosen from it."""
+
+    about = (
+        "Train a pool of Hanabi agents in self-play, play all pairs and choose streams of partners."
+    )
+    result = "pool"
+
+    def add_flags(self, parser: argparse.ArgumentParser) -> None:
+        """Which agents the pool has."""
+        few = len(SCALES["small"].methods)
+        parser.add_argument(
+            "--methods",
+            nargs="+",
+            metavar="NAME",
+            help=f"some of {', '.join(METHODS)} (default: all, at the small scale {few} of them)",
+        )
+        parser.add_argument(
+            "--architectures",
+            nargs="+",
+            type=int,
+            metavar="N",
+            help="some of 1 to 5, the paper's Table 3 (default: all, at the small scale 1 and 4)",
+        )
+        parser.add_argument("--seeds", type=int, help="agents per method and architecture")
+
+    def plan(self, request: Request) -> Plan:
+        """The runs of all agents, then cross-play."""
+        scale = with_flags(SCALES[request.scale], request.flags)
+        study = PoolStudy(request.folder, scale, request.words)
+        return Plan(study.stages(), partial(measure_pool, study, request.scale))
+
+    def steps(self, scale: str) -> float:
+        """Of all agents."""
+        return PoolStudy(Path(), SCALES[scale]).steps()
+
+
+def measure_pool(study: PoolStudy, scale: str) -> Path:
+    """Print and save how the methods of a pool play; returns the pool's folder."""
+    made, folder = read_pool(study.pool), study.folder
     cells = pool_cells(made)
     notes = [SMALL_NOTE] if scale == "small" else []
     notes.append(f"{shares(made)} The published pool has 100 agents.")
@@ -111,14 +124,12 @@ def most_points(made: Pool) -> int:
 
 def pool_cells(made: Pool) -> list[Cell]:
     """Self-play and cross-play within every method."""
-    most = most_points(made)
-    methods = dict.fromkeys(agent.method for agent in made.agents)
-    inter = [agent.name for agent in made.agents]
-    figures = published("lifelong_hanabi/pool")
+    most, figures = most_points(made), published("lifelong_hanabi/pool")
+    everyone = [agent.name for agent in made.agents]
     cells = list[Cell]()
-    for method in methods:
-        play = of_method(made, method, inter, best=False)
-        cells += play_cells(method, play, most, figures.get(method, {}))[:2]
+    for method in dict.fromkeys(agent.method for agent in made.agents):
+        play = of_method(made, method, everyone, best=False)
+        cells += play_cells(method, play, most, figures)[:2]
     return cells
 
 
@@ -127,6 +138,43 @@ def matrix_of(made: Pool) -> Matrix:
     played = read_npz(made.folder / CROSS_PLAY)
     names = [agent.name for agent in made.agents]
     return Matrix(names, played["score"], played["returns"], "Hanabi")
+
+
+# --- agents of a pool that keep learning ---
+
+
+@dataclass(frozen=True)
+class Learner:
+    """An agent of a pool that keeps learning, and its run."""
+
+    name: str
+    start: Start
+    run: Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnersTarget(Target):
+    """What compares agents of a pool with those of them that kept learning."""
+
+    learners: Sequence[str]  # names in CONTINUAL
+    measure: Callable[[Pool, Sequence[Learner], Request], Path]
+
+    about = "Compare agents of a pool with agents that kept learning. --env.pool names the pool."
+    result = "results"
+
+    def plan(self, request: Request) -> Plan:
+        """One run per learner."""
+        made, words = pool_of(request.words)
+        learners = [
+            learner(made, request.folder, name, request.scale, words) for name in self.learners
+        ]
+        runs = Runs("runs", [each.run for each in learners])
+        return Plan((runs,), partial(self.measure, made, learners, request))
+
+    def steps(self, scale: str) -> float:
+        """Of all learners."""
+        preset = {"preset": "laptop", "seeds": 1} if scale == "small" else {"preset": scale}
+        return len(self.learners) * steps_of_run(merged(life("hard", "er", "adam"), preset))
 
 
 def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
@@ -140,9 +188,7 @@ def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
     return read_pool(found.pool), rest
 
 
-def continual_run(
-    made: Pool, folder: Path, name: str, scale: str, words: Sequence[str]
-) -> tuple[Start, Path, Experiment]:
+def learner(made: Pool, folder: Path, name: str, scale: str, words: Sequence[str]) -> Learner:
     """Where an agent of the pool goes on learning."""
     method, continual = CONTINUAL[name]
     start = start_of(made, method)
@@ -153,46 +199,58 @@ def continual_run(
         quick = {"preset": "laptop", "seeds": 1, "few_shot_updates": 0, "eval_every": 10**6}
         settings = merged(merged(settings, quick), small(settings))
     else:
-        settings = merged(settings, {"preset": "paper"})
+        settings = merged(settings, {"preset": scale})
     path = folder / name.lower().replace(" + ", "-").replace(" ", "-")
-    return start, path, from_dict(settings, words)
+    return Learner(name, start, Run(name, path, partial(from_dict, settings, words)))
 
 
-def table(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> Path:
-    """Table 2, 6 or 7: methods of the pool, and agents that kept learning."""
-    best, key = TABLES[name]
-    figures = {**published(key), **published("lifelong_hanabi/learners")}
-    made, rest = pool_of(words)
-    folder = out or Path("reproductions") / f"lifelong-hanabi-{name}-{scale}"
-    runs = {row: continual_run(made, folder, row, scale, rest) for row in CONTINUAL}
-    check_settings([path for _, path, _ in runs.values()], [each for *_, each in runs.values()])
-    inter = made.stream("hard").inter
-    present = {agent.method for agent in made.agents}
-    cells, most = [], most_points(made)
-    for method, title in TITLES.items():
-        if method in present:
-            play = of_method(made, method, inter, best)
-            cells += play_cells(title, play, most, figures[title])
-    for number, (row, (start, path, experiment)) in enumerate(runs.items(), start=1):
-        if not quiet:
-            print(f"[{number}/{len(runs)}] {row}", flush=True)
-        start_or_resume(path, experiment, quiet)
-        play = after_learning(made, start, path, EPISODES[scale])
-        cells += play_cells(row, play, most, figures[row])
-        cells += play_cells(f"{row}, before", before_learning(made, start), most)
-    kind = "the best agent of each method" if best else "the mean over each method's agents"
-    title = f"Self-play, intra-play and inter-play, {kind} (Table {name[-1]})"
-    missing = [title for method, title in TITLES.items() if method not in present]
-    notes = [SMALL_NOTE] if scale == "small" else []
-    notes.append(f"{shares(made)} {NOTE}")
-    if missing:
-        notes.append(f"Not in this pool: {', '.join(missing)}.")
-    print_table(title, cells, notes)
-    return save(folder, title, cells, notes)
+@dataclass(frozen=True)
+class PlayTable:
+    """Table 2, 6 or 7: self-play, intra-play and inter-play before and after learning."""
+
+    number: int
+    best: bool  # agent of each method, or the mean over them
+    published: Mapping[str, Figures]
+
+    def __call__(self, made: Pool, learners: Sequence[Learner], request: Request) -> Path:
+        """Print and save the table."""
+        cells = [*self.pool_cells(made), *self.learner_cells(made, learners, request.scale)]
+        kind = (
+            "the best agent of each method" if self.best else "the mean over each method's agents"
+        )
+        title = f"Self-play, intra-play and inter-play, {kind} (Table {self.number})"
+        notes = [SMALL_NOTE] if request.scale == "small" else []
+        notes.append(f"{shares(made)} {NOTE}")
+        present = {agent.method for agent in made.agents}
+        if missing := [title for method, title in TITLES.items() if method not in present]:
+            notes.append(f"Not in this pool: {', '.join(missing)}.")
+        print_table(title, cells, notes)
+        return save(request.folder, title, cells, notes)
+
+    def pool_cells(self, made: Pool) -> list[Cell]:
+        """The rows of the pool's methods."""
+        inter, most = made.stream("hard").inter, most_points(made)
+        present, cells = {agent.method for agent in made.agents}, list[Cell]()
+        for method, title in TITLES.items():
+            if method in present:
+                play = of_method(made, method, inter, self.best)
+                cells += play_cells(title, play, most, self.published)
+        return cells
+
+    def learner_cells(self, made: Pool, learners: Sequence[Learner], scale: str) -> list[Cell]:
+        """The rows of agents after learning and before."""
+        most, cells = most_points(made), list[Cell]()
+        for each in learners:
+            after = after_learning(made, each.start, each.run.path, EPISODES[scale])
+            cells += play_cells(each.name, after, most, self.published)
+            before = before_learning(made, each.start)
+            cells += play_cells(f"{each.name}, before", before, most, self.published)
+        return cells
 
 
-def play_cells(row: str, play: Play, most: int, figures: Figures = NONE) -> list[Cell]:
+def play_cells(row: str, play: Play, most: int, published: Mapping[str, Figures]) -> list[Cell]:
     """A row of a table for each of self-play, intra-play and inter-play, as shares of the most."""
+    figures = published.get(row, {})
     return [
         Cell(row, measure, known(values / most), figures.get(measure))
         for measure, values in zip(MEASURES, play, strict=True)
@@ -204,29 +262,40 @@ def known(values: np.ndarray) -> Estimate:
     return mean_over_seeds(values[~np.isnan(values)])
 
 
-def figure(scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> Path:
-    """Figure 2: cross-play of a learner and its partners, before and after learning."""
-    made, rest = pool_of(words)
-    folder = out or Path("reproductions") / f"lifelong-hanabi-{FIGURE}-{scale}"
-    start, path, experiment = continual_run(made, folder, "IQL + ER", scale, rest)
-    check_settings([path], [experiment])
-    start_or_resume(path, experiment, quiet)
-    played = before_and_after(made, start, path, EPISODES[scale])
+def print_matrices(made: Pool, learners: Sequence[Learner], request: Request) -> Path:
+    """Figure 2: cross-play of a learner and its partners before and after, each in its folder."""
+    (one,) = learners
+    played = before_and_after(made, one.start, one.run.path, EPISODES[request.scale])
     for when, (names, score, returns) in played.items():
-        title = f"Hanabi, {when} a life with {len(start.partners)} partners"
+        title = f"Hanabi, {when} a life with {len(one.start.partners)} partners"
         matrix = Matrix(names, score, returns, title)
         print_matrix(wide_console(), matrix)
-        target = folder / when
-        target.mkdir(exist_ok=True)
-        write_matrix(matrix, target)
-    return folder
+        folder = request.folder / when
+        folder.mkdir(exist_ok=True)
+        write_matrix(matrix, folder)
+    return request.folder
 
 
-def reproduce(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> Path:
-    """Tables 2, 6 and 7, and Figure 2, by the name of the target."""
-    short = name.removeprefix(PREFIX)
-    return (
-        figure(scale, out, words, quiet)
-        if short == FIGURE
-        else table(short, scale, out, words, quiet)
-    )
+def play_table(number: int, shows: str, best: bool, printed: int, recorded: str = "") -> Target:
+    """A table whose figures of the pool are printed in that or another table."""
+    figures = published(f"lifelong_hanabi/table-{printed}")
+    measure = PlayTable(number, best, {**figures, **published("lifelong_hanabi/learners")})
+    name, learners = f"lifelong_hanabi/table-{number}", tuple(CONTINUAL)
+    return LearnersTarget(name, shows, recorded=recorded, learners=learners, measure=measure)
+
+
+def pool() -> PoolTarget:
+    """The pool."""
+    return PoolTarget("lifelong_hanabi/pool", "a pool of agents and their play", 60.0, PAGE)
+
+
+def of_pool() -> list[Target]:
+    """What is made from a pool. Table 2 has a part of Table 7."""
+    name, shows = "lifelong_hanabi/figure-2", "cross-play before and after"
+    one = ["IQL + ER"]
+    return [
+        play_table(2, "best agents and those who learn", True, printed=7, recorded=PAGE),
+        play_table(6, "the same, mean over agents", False, printed=6),
+        play_table(7, "the same as table-2", True, printed=7),
+        LearnersTarget(name, shows, recorded=PAGE, learners=one, measure=print_matrices),
+    ]

@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from brigade.benchmarks.published import Figure, Figures
-from brigade.launch.target import Row, Target
+from brigade.benchmarks.published import Figure
 from brigade.report.estimate import FEW, Estimate, spread_for
-from brigade.report.read import RunData, read_run
-from brigade.report.summary import estimate, find
 from brigade.report.table import MISSING, Table, as_bytes, wide_console
-from brigade.report.table import Cell as Text
+from brigade.report.table import Cell as TableCell
 from brigade.runs.folder import write_atomically
 
-UNKNOWN = Estimate(())
 HEADINGS = ("run", "measure", "ours", "published", "difference", "within")
 WITHIN = {  # by what stands beside our means
     "seeds": "Within: whether the published number lies between our lowest and highest seed, in "
@@ -59,23 +55,6 @@ class Cell:
         return self.row, self.measure, str(self.ours), published, difference, covered
 
 
-def compute_cells(target: Target, rows: Sequence[Row], folders: Sequence[Path]) -> list[Cell]:
-    """Compute every measure of every run."""
-    runs = [read_run(folder) for folder in folders]
-    return [
-        cell(row.name, name, run, target.published.get(row.name, {}))
-        for row, run in zip(rows, runs, strict=True)
-        for name in target.measures
-    ]
-
-
-def cell(row: str, measure: str, run: RunData, published: Figures) -> Cell:
-    """A measure of a run, and the published number."""
-    found = find(measure)
-    ours = estimate(found, found.compute(run)) or UNKNOWN
-    return Cell(row, found.title, ours, published.get(measure))
-
-
 def print_table(title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:
     """Print one line per measure, with a rule between runs."""
     beside = [*explanations(cells), *notes]
@@ -86,7 +65,7 @@ def print_table(title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None
 
 def rows_of(cells: Sequence[Cell]) -> list[list[Any]]:
     """The rows of a table: names, then numbers of ours."""
-    return [[*each.texts()[:2], *map(Text, each.texts()[2:])] for each in cells]
+    return [[*each.texts()[:2], *map(TableCell, each.texts()[2:])] for each in cells]
 
 
 def explanations(cells: Sequence[Cell]) -> list[str]:

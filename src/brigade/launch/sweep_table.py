@@ -157,9 +157,8 @@ def as_csv(results: Results) -> bytes:
         best = results.best(name, measure)
         for row, is_best in zip(results.rows, best, strict=True):
             found = row.numbers.values.get(name) if row.numbers else None
-            numbers = (found.mean, found.half_width) if found else (np.nan, np.nan)
-            texts = ["" if np.isnan(number) else number for number in numbers]
-            seeds = row.numbers.seeds if row.numbers else ""
+            numbers = (found.mean, found.half_width) if found else (None, None)
+            seeds = row.numbers.seeds if row.numbers else None
             words = ["yes" if each else "no" for each in (is_best, row.finished)]
-            rows.append([row.name, *row.values, name, *texts, seeds, *words])
+            rows.append([row.name, *row.values, name, *numbers, seeds, *words])
     return Table(["run", *(each.setting for each in results.over), *COLUMNS], rows).to_csv()

@@ -107,12 +107,11 @@ def write_matrix(matrix: Matrix, folder: Path) -> list[Path]:
 
 
 def _csv(matrix: Matrix) -> bytes:
-    half = matrix.half_width
-    rows = []
-    for (i, j), mean in np.ndenumerate(matrix.mean):
-        interval = "" if np.isnan(half[i, j]) else half[i, j]
-        scores = (matrix.score.shape[-1], mean, interval, matrix.returns[i, j].mean())
-        rows.append((matrix.names[i], matrix.names[j], *scores))
+    half, returns, games = matrix.half_width, matrix.returns.mean(-1), matrix.score.shape[-1]
+    rows = [
+        (matrix.names[i], matrix.names[j], games, mean, half[i, j], returns[i, j])
+        for (i, j), mean in np.ndenumerate(matrix.mean)
+    ]
     return Table(HEADINGS, rows).to_csv()
 
 

@@ -74,7 +74,7 @@ def _seed_rows(
             for place, seed in enumerate(run.seeds):
                 values = (each.values[place] if each else np.nan for each in estimates)
                 named = (label, numbers.benchmark, numbers.method, seed, task, name)
-                yield (*named, *map(_cell, values))
+                yield (*named, *values)
 
 
 def _tasks(
@@ -87,15 +87,13 @@ def _tasks(
     yield "all", "", [numbers.values.get(name) for name in measures]
 
 
-def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float | str]:
-    """Mean, half-width of the interval, lowest and highest seed; empty if unknown."""
+def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float]:
+    """Mean, half-width of the interval, lowest and highest seed; nan if unknown."""
+    unknown = (np.nan,) * len(SPREAD)
     for each in estimates:
-        known = (each.mean, each.half_width, min(each.values), max(each.values)) if each else ()
-        yield from map(_cell, known or (np.nan,) * len(SPREAD))
-
-
-def _cell(value: float) -> float | str:
-    return "" if np.isnan(value) else value
+        yield from (
+            (each.mean, each.half_width, min(each.values), max(each.values)) if each else unknown
+        )
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:

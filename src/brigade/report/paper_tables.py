@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from brigade.report import statistics
 from brigade.report.estimate import SPREADS, Estimate, Spread, spread_for
 from brigade.report.measures import Measure
@@ -145,10 +143,10 @@ def statistics_table(
             label,
             len(each.mean.values),
             *_numbers([each.mean]),
-            *map(_number, each.inter_quartile_mean),
-            *map(_number, each.improvement or (np.nan,) * 3),
-            *(map(_number, each.paired[:2]) if each.paired else ("", "")),
-            each.paired.seeds if each.paired else "",
+            *each.inter_quartile_mean,
+            *(each.improvement or (None,) * 3),
+            *(each.paired[:2] if each.paired else (None, None)),
+            each.paired.seeds if each.paired else None,
         ]
         for label, each in zip(names, found, strict=True)
     ]
@@ -175,19 +173,15 @@ def estimate_cells(
     ]
 
 
-def _numbers(values: Sequence[Estimate | None]) -> list[object]:
-    cells: list[object] = []
+def _numbers(values: Sequence[Estimate | None]) -> list[float | None]:
+    cells: list[float | None] = []
     for each in values:
         if each is None:
-            cells += [""] * len(COLUMNS)
+            cells += [None] * len(COLUMNS)
         else:
-            spread = (each.std, each.standard_error, each.half_width)
-            cells += map(_number, (each.mean, *spread, min(each.values), max(each.values)))
+            cells += [each.mean, each.std, each.standard_error, each.half_width]
+            cells += [min(each.values), max(each.values)]
     return cells
-
-
-def _number(value: float) -> object:
-    return "" if np.isnan(value) else value
 
 
 # --- Captions ---

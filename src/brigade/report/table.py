@@ -105,11 +105,11 @@ class Table:
         return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
     def to_csv(self) -> bytes:
-        """A CSV file that spreadsheets can open safely."""
+        """A CSV file that spreadsheets can open safely; what is not known is empty."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(safe, self.headings))
-        writer.writerows(map(safe, row) for row in self.rows)
+        writer.writerow(map(in_csv, self.headings))
+        writer.writerows(map(in_csv, row) for row in self.rows)
         return text.getvalue().encode("utf-8", "replace")
 
     def to_latex(self, name: str) -> str:
@@ -159,9 +159,11 @@ def in_latex(cell: Any) -> str:
     return f"{value} {{\\scriptsize {latex(shown.beside)}}}" if shown.beside else value
 
 
-def safe(cell: Any) -> Any:
-    """Quote names that a spreadsheet would execute as a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@")) else cell
+def in_csv(cell: Any) -> Any:
+    """Quote names that a spreadsheet would execute as a formula; nan is empty."""
+    if isinstance(cell, str):
+        return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell
+    return cell if cell == cell else ""
 
 
 # --- text ---

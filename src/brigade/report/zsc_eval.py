@@ -20,8 +20,7 @@ from brigade.report import page, zsc_plots
 from brigade.report.table import Table
 from brigade.report.tables import count
 from brigade.report.zsc_candidates import MIN_RETURN, Behaviour, from_arrays
-from brigade.report.zsc_results import TITLES, Result
-from brigade.report.zsc_table import cells, interval, number
+from brigade.report.zsc_results import TITLES, Result, cells, interval, number
 from brigade.runs.folder import read_npz, write_atomically
 
 CSV = (
@@ -175,13 +174,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _csv(results: Sequence[Result]) -> bytes:
-    rows = []
-    for result in results:
-        row = [result.table.value, *result.table.interval, result.rank, result.expert]
-        row += [result.moderate, *result.table.per_seat.tolist(), result.mean_return]
-        numbers = ["" if np.isnan(value) else value for value in row]
-        published = "" if result.published is None else result.published
-        rows.append([result.name, len(result.table.ratios), *numbers, published])
+    rows = [
+        [
+            *(result.name, len(result.table.ratios), result.table.value, *result.table.interval),
+            *(result.rank, result.expert, result.moderate, *result.table.per_seat),
+            *(result.mean_return, result.published),
+        ]
+        for result in results
+    ]
     return Table(CSV, rows).to_csv()
 
 

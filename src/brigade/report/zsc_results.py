@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from brigade.metrics.zsc_eval import (
     expert_and_moderate,
     ranks,
 )
+from brigade.report.table import Table
 
 TITLES = {
     "sp": "SP",
@@ -29,6 +30,10 @@ TITLES = {
     "lbrdiv": "LBRDiv",
     "comedi": "CoMeDi",
 }
+HEADINGS = (
+    *("algorithm", "BR-Prox", "95 % interval", "rank", "expert", "moderate", "return"),
+    "published",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,3 +86,37 @@ def part(returns: Floats, best: Floats, partners: np.ndarray, as_released: bool)
     if not partners.any():
         return float("nan")
     return br_proximity_table(returns[:, partners], best[partners], as_released=as_released).value
+
+
+# --- the table of a study: its cells as text, for the terminal and the page ---
+
+
+def table(layout: str, results: Sequence[Result]) -> Table:
+    """The table of algorithms."""
+    title = f"Best-response proximity in {layout} (published: populations of 24)"
+    return Table(HEADINGS, [cells(result) for result in results], title)
+
+
+def cells(result: Result) -> list[str]:
+    """The row of an algorithm; unknown figures are dashes."""
+    return [
+        result.title,
+        number(result.table.value),
+        interval(result) or "-",
+        "-" if np.isnan(result.rank) else f"{result.rank:g}",
+        number(result.expert),
+        number(result.moderate),
+        f"{result.mean_return:.0f}",
+        "-" if result.published is None else number(result.published),
+    ]
+
+
+def interval(result: Result) -> str:
+    """The interval of BR-Prox; empty for one seed."""
+    low, high = result.table.interval
+    return "" if np.isnan(low) else f"{low:.2f} to {high:.2f}"
+
+
+def number(value: float) -> str:
+    """Two decimals, or a dash for nan."""
+    return "-" if np.isnan(value) else f"{value:.2f}"
