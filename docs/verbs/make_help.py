@@ -1,4 +1,6 @@
-"""Write every verb's help into its page: python docs/verbs/make_help.py."""
+"""Write every verb's help, and the targets of `reproduce`, into its page:
+python docs/verbs/make_help.py.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from pathlib import Path
 from unittest import mock
 
 from brigade.cli import VERBS, main
+from brigade.launch.overview import overview
 
 FOLDER = Path(__file__).parent
 BLOCK = re.compile(r"<!-- help -->\n.*?<!-- /help -->", re.S)
+TARGETS = re.compile(r"<!-- targets -->\n.*?<!-- /targets -->", re.S)
 
 
 # The same defaults whatever the machine.
@@ -32,9 +36,16 @@ def help_of(verb: str) -> str:
 
 
 def with_help(page: str, verb: str) -> str:
-    """The page with the help of today."""
-    block = f"<!-- help -->\n```text\n{help_of(verb)}\n```\n<!-- /help -->"
-    return BLOCK.sub(lambda _: block, page)
+    """The page with the help and the targets of today."""
+    page = filled(page, BLOCK, "help", help_of(verb))
+    listed = "\n".join(line.rstrip() for line in overview("cpu"))
+    return filled(page, TARGETS, "targets", listed)
+
+
+def filled(page: str, block: re.Pattern[str], name: str, text: str) -> str:
+    """The page with this text between its marks, if it has any."""
+    shown = f"<!-- {name} -->\n```text\n{text}\n```\n<!-- /{name} -->"
+    return block.sub(lambda _: shown, page)
 
 
 if __name__ == "__main__":

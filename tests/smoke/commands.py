@@ -13,8 +13,8 @@ import jax
 import pytest
 
 from brigade.cli import crossplay, main
-from brigade.launch import reproduce
 from brigade.launch import sweep as sweeps
+from brigade.launch import targets
 from brigade.runs import run as runs
 from brigade.runs.assemble import assemble
 
@@ -94,7 +94,7 @@ class Commands:
         if words[0] == "sweep":  # all settings are checked; tests/unit/test_sweep.py trains
             return main_with(sweeps, "run_sweep", stop, words)
         if words[0] == "reproduce":
-            return main_with(reproduce, "find_target", first_row, made_small(words))
+            return main_with(targets, "find_target", first_row, made_small(words))
         return main(made_small(words))
 
     def train(self, words: list[str], later: list[list[str]]) -> int:
@@ -128,7 +128,7 @@ class Commands:
         return new
 
 
-run_for_real, find_target = runs.run, reproduce.find_target
+run_for_real, find_target = runs.run, targets.find_target
 
 
 class Stopped(Exception):

@@ -19,11 +19,17 @@ READ_DATA = """
 import json
 from importlib.resources import files
 import brigade
+from brigade.benchmarks.published import published
 from brigade.envs.overcooked import LAYOUTS
 from brigade.partners.files import load_policies
 found = [path for path in files("brigade.partners").iterdir() if path.suffix == ".safetensors"]
-policies = {path.name: load_policies(path).names for path in found}
-print(json.dumps({"file": brigade.__file__, "layouts": list(LAYOUTS), "policies": policies}))
+data = {
+    "file": brigade.__file__,
+    "layouts": list(LAYOUTS),
+    "policies": {path.name: load_policies(path).names for path in found},
+    "published": list(published("zsc_eval/br-prox")),
+}
+print(json.dumps(data))
 """
 
 
@@ -102,6 +108,7 @@ def test_its_data_is_found_outside_the_checkout(source, programs, tmp_path):
     layouts = (source / "src" / "brigade" / "envs" / "overcooked" / "layouts").glob("*.txt")
     assert set(found["layouts"]) == {path.stem for path in layouts}
     assert found["policies"]["brdiv_cramped_room.safetensors"]
+    assert "coordination_ring" in found["published"]
 
 
 def test_a_command_runs_with_data_of_the_package(programs, tmp_path):

@@ -35,8 +35,8 @@ from brigade.launch.hanabi_pool import (
     probe_actions,
     refuse_twins,
 )
-from brigade.launch.published_table import compute_cells
-from brigade.launch.reproduce import settings_of, slug
+from brigade.launch.run_table import compute_cells
+from brigade.launch.target import slug
 from brigade.launch.targets import find_target
 from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
 from brigade.learners.r2d2 import IQL
@@ -606,7 +606,7 @@ def test_the_numbers_of_recorded_figures_are_in_the_document(figure):
 
 def test_every_run_of_table_1_has_the_papers_penalty():
     for row in find_target("lifelong_hanabi/table-1", None).rows:
-        experiment = from_dict(settings_of(find_target("lifelong_hanabi/table-1", None), row, True))
+        experiment = from_dict(find_target("lifelong_hanabi/table-1").settings(row, "small"))
         if experiment.config.method in ("ewc", "online_ewc"):
             assert not experiment.method.per_parameter
             assert experiment.method.heads
@@ -676,16 +676,17 @@ def test_every_method_and_architecture_can_be_put_together(tmp_path):
         architectures=tuple(ARCHITECTURES),
         settings={"env": GAME, "q": SMALL_Q["q"]},
     )
-    runs = PoolStudy(tmp_path, scale).runs()
+    study = PoolStudy(tmp_path, scale)
+    runs = {each: study.experiment(*each) for each in study.members()}
     assert len(runs) == 50
-    assert len({experiment.config.seed for _, experiment in runs.values()}) == 50
+    assert len({experiment.config.seed for experiment in runs.values()}) == 50
     for method, (kind, _) in METHODS.items():
-        learner = runs[method, 2][1].learner
+        learner = runs[method, 2].learner
         assert type(learner).__name__.lower() == kind
         assert learner.add == Additions(
             op=method.endswith("op"), sad="sad" in method, aux=0.25 * ("aux" in method)
         )
-    network = runs["iql", 5][1].learner.network
+    network = runs["iql", 5].learner.network
     assert (network.memory, network.memory_layers, network.hidden) == ("gru", 1, (16, 16))
 
 

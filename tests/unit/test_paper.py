@@ -18,10 +18,11 @@ from brigade.report import read_run
 from brigade.report.estimate import Estimate
 from brigade.report.measures import AVERAGE_SCORE, COLLAPSE, FORGETTING
 from brigade.report.paper_figures import WIDTHS, chosen_tasks, paper_figures, score_matrix
-from brigade.report.paper_tables import estimate_cells, latex, paper_tables
+from brigade.report.paper_tables import estimate_cells, paper_tables
 from brigade.report.statistics import power_note, rows, statistics
 from brigade.report.style import printed_series
 from brigade.report.summary import summary
+from brigade.report.table import latex
 from brigade.report.tables import labels, unlike
 from brigade.runs.config import from_dict
 
@@ -118,8 +119,8 @@ def test_runs_with_other_numbers_of_tasks_are_not_compared(tmp_path):
     (note,) = unlike(summaries)
     assert "averages over tasks are not comparable" in note
     results = paper_tables(runs, summaries, "auto")[0]
-    assert note in results.caption
-    assert not any(cell.best for row in results.rows for cell in row)
+    assert note in results.shown.title
+    assert not any(cell.best for row in results.shown.rows for cell in row)
 
 
 def test_the_best_is_bold_in_the_right_direction():

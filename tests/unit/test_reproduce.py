@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,13 +12,16 @@ import pytest
 from support.run_folders import ALONE
 
 from brigade import registry
+from brigade.benchmarks.published import Figure, published, read_paper
 from brigade.errors import UserError
-from brigade.launch import Processes
-from brigade.launch import reproduce as command
-from brigade.launch.meal_targets import LEVELLED, METHODS
+from brigade.launch import Job, Processes
+from brigade.launch.meal_targets import METHODS
 from brigade.launch.published_table import Cell, explanations, save
-from brigade.launch.target import Figure, Row, Target
-from brigade.launch.targets import TARGETS, find_target
+from brigade.launch.reproduce import reproduce
+from brigade.launch.run_table import Row, RunTable
+from brigade.launch.stage import Runs
+from brigade.launch.target import Request
+from brigade.launch.targets import find_target, targets
 from brigade.report.estimate import Estimate
 from brigade.report.measures import of_tasks
 from brigade.report.read import RunData, read_run
@@ -29,31 +33,32 @@ MEETING = str(Path(__file__).parents[2] / "examples" / "meeting.py") + ":meeting
 
 
 put_together: set[str] = set()
+TABLES = {name: target for name, target in targets().items() if isinstance(target, RunTable)}
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
 def test_every_run_of_every_target_can_be_put_together(name):
-    for level in ("1", "2", "3") if name in LEVELLED else (None,):
+    for level in ("1", "2", "3") if TABLES[name].levelled else (None,):
         target = find_target(name, level)
         for row in target.rows:
-            for small in (True, False) if level in (None, "1") else (False,):
-                settings = command.settings_of(target, row, small)
+            for scale in ("small", "paper") if level in (None, "1") else ("paper",):
+                settings = target.settings(row, scale)
                 # Several targets have the same runs, but for their length.
                 seen = json.dumps({**settings, "steps_per_task": None}, sort_keys=True)
                 if seen not in put_together:
                     put_together.add(seen)
                     preset = from_dict(settings).config.preset
-                    assert preset == ("laptop" if small else "paper")
+                    assert preset == ("laptop" if scale == "small" else "paper")
         assert set(target.measures) <= set(registry.names("measures"))
-        for row in target.rows:
-            assert set(row.published) <= set(target.measures)
+        assert set(target.published) <= {row.name for row in target.rows}
+        for figures in target.published.values():
+            assert set(figures) <= set(target.measures)
 
 
 def test_small_tables_share_one_budget():
-    for name in TARGETS:
-        target = find_target(name, None)
-        rows = [row for row in target.rows if not row.heavy]
-        runs = [command.settings_of(target, row, small=True) for row in rows]
+    for target in TABLES.values():
+        runs = [target.settings(row, "small") for row in target.rows_at("small")]
         steps = sum(
             r["steps_per_task"] * r["tasks"] * r["seeds"] * r.get("repetitions", 1) for r in runs
         )
@@ -79,7 +84,7 @@ def test_a_cell_says_whether_our_seeds_cover_the_published_number():
 
 def small_target(measures=("average_score", "forgetting", "forward_transfer")):
     rows = (
-        Row("FT", {"benchmark": MEETING, "method": "ft"}, {"average_score": Figure(0.5, 0.1)}),
+        Row("FT", {"benchmark": MEETING, "method": "ft"}),
         Row("L2", {"benchmark": MEETING, "method": "l2"}),
     )
     small = {
@@ -93,16 +98,20 @@ def small_target(measures=("average_score", "forgetting", "forward_transfer")):
         "ppo": {"epochs": 1, "minibatches": 1},
         "network": {"hidden": [8]},
     }
-    return Target("test/table", "A table", rows, measures, small, needs_baselines=True)
+    published = {"FT": {"average_score": Figure(0.5, 0.1)}}
+    return RunTable(
+        "test/table",
+        title="A table",
+        rows=rows,
+        measures=measures,
+        small=small,
+        published=published,
+    )
 
 
-@pytest.fixture
-def one_target(monkeypatch):
-    monkeypatch.setattr(command, "find_target", lambda name, level: small_target())
-
-
-def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, monkeypatch):
-    path = command.reproduce("test/table", None, "small", tmp_path / "out", [], quiet=True)
+def test_a_table_is_run_saved_and_not_run_again(tmp_path, capsys, monkeypatch):
+    target, request = small_target(), Request(tmp_path / "out")
+    path = reproduce(target, request, quiet=True)
     shown = capsys.readouterr().out
     assert "Small scale" in shown
     assert path.read_text().count("\n| FT |") == 3
@@ -114,9 +123,7 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
     assert all(np.isfinite(n["mean"]) for n in numbers if n["measure"] == "average score")
     assert len(list((tmp_path / "out" / "baselines").glob("*.npz"))) == 2  # one per seed
 
-    beside = command.reproduce(
-        "t", None, "small", tmp_path / "beside", [], quiet=True, workers=Processes(2)
-    )
+    beside = reproduce(target, Request(tmp_path / "beside"), Processes(2), quiet=True)
     assert beside.read_text() == path.read_text()
 
     def fail(*_, **__):
@@ -126,10 +133,26 @@ def test_a_table_is_run_saved_and_not_run_again(one_target, tmp_path, capsys, mo
     monkeypatch.setattr(ensure, "resume", fail)
     for kept in (tmp_path / "out").rglob("checkpoints"):  # folders that travel come without
         shutil.rmtree(kept)
-    again = command.reproduce("test/table", None, "small", tmp_path / "out", [], quiet=True)
+    again = reproduce(target, request, quiet=True)
     assert again.read_text() == path.read_text()
     with pytest.raises(UserError, match="was run with other settings"):
-        command.reproduce("t", None, "small", tmp_path / "out", ["--seeds", "3"], quiet=True)
+        reproduce(target, replace(request, words=["--seeds", "3"]), quiet=True)
+
+
+STUDIES = ("lifelong_hanabi/pool", "lifelong_hanabi/table-2", "zsc_eval/coordination_ring")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["meal/table-9", *STUDIES])
+def test_a_process_of_its_own_gets_the_settings_of_a_run(name, tmp_path):
+    """For --jobs and --cluster: runs that need no files of earlier stages."""
+    plan = find_target(name).plan(Request(tmp_path, "small", ["--eval-every", "3"]))
+    runs = [run for stage in plan.stages if isinstance(stage, Runs) for run in stage.runs]
+    first = [run for run in runs if not run.needs]
+    assert first
+    for run in first:
+        settings = Job.of(run.name, run.path, run.experiment).settings
+        assert from_dict({}, settings).as_dict() == run.experiment.as_dict()
 
 
 def test_settings_that_a_config_lacks_have_their_defaults_and_strange_code_is_not_run(tmp_path):
@@ -159,9 +182,8 @@ def test_recorded_tables_come_out_of_their_folders_again(
     words = re.search(rf"`brigade reproduce {target} --scale paper (.*)`", text)[1]
     shutil.copytree(results / folder, tmp_path / "runs")
     name, _, level = target.partition(" --level ")
-    path = command.reproduce(
-        name, level or None, "paper", tmp_path / "runs", words.split(), quiet=True
-    )
+    request = Request(tmp_path / "runs", "paper", words.split())
+    path = reproduce(find_target(name, level or None), request, quiet=True)
     recorded = (results / folder / "table.md").read_text(encoding="utf-8")
     assert path.read_text(encoding="utf-8") == recorded
     lines = re.findall(r"\| (.+?) \| (.+?) \| (.+?) \| (.+?) \| .+? \| .+? \|", recorded)
@@ -191,24 +213,30 @@ def test_recorded_figures_come_out_of_their_folders(name, number):
 def test_published_numbers_are_the_papers():
     """A few of each table, from the paper: the rows beside ours are no typing errors."""
 
-    def published(name, row, level=None):
-        figures = {r.name: r.published for r in find_target(name, level).rows}[row]
+    def figures_of(name, row, level=None):
+        figures = find_target(name, level).published[row]
         return [(f.value, f.half_width) for f in figures.values()]
 
     ewc = [(0.604, 0.21), (0.027, 0.01), (-0.086, 0.34)]
-    assert published("meal/table-2", "EWC", "2") == ewc
-    assert published("meal/table-12", "EWC") == ewc
-    assert published("meal/table-2", "L2", "3") == [(0.127, 0.03), (0.096, 0.00), (-0.827, 0.04)]
+    assert figures_of("meal/table-2", "EWC", "2") == ewc
+    assert figures_of("meal/table-12", "EWC") == ewc
+    assert figures_of("meal/table-2", "L2", "3") == [(0.127, 0.03), (0.096, 0.00), (-0.827, 0.04)]
     three = [(0.860, None), (0.197, None), (-0.129, None)]
-    assert published("meal/table-3", "3 cooks", "1") == three
-    assert published("meal/table-7", "curriculum") == [(0.668, 0.152), (0.653, 0.181)]
+    assert figures_of("meal/table-3", "3 cooks", "1") == three
+    assert figures_of("meal/table-7", "curriculum") == [(0.668, 0.152), (0.653, 0.181)]
     ten = [(0.201, 0.018), (0.509, 0.022), (0.891, 0.066), (0.872, 0.070)]
-    assert published("meal/table-8", "10 x") == ten
-    assert published("meal/table-4", "10 x") == ten
+    assert figures_of("meal/table-8", "10 x") == ten
+    assert figures_of("meal/table-4", "10 x") == ten
     roles = [(0.68, 0.09), (0.03, 0.02), (-0.05, 0.09)]
-    assert published("meal/table-9", "chef and waiter") == roles
-    assert published("meal/table-10", "FT") == [(0.272, 0.03), (0.707, 0.02)]
-    assert published("meal/figure-16", "L2") == [(0.563, 0.04), (0.172, 0.02)]
+    assert figures_of("meal/table-9", "chef and waiter") == roles
+    assert figures_of("meal/table-10", "FT") == [(0.272, 0.03), (0.707, 0.02)]
+    assert figures_of("meal/figure-16", "L2") == [(0.563, 0.04), (0.172, 0.02)]
+
+
+def test_a_damaged_file_of_figures_names_the_table(monkeypatch):
+    monkeypatch.setitem(read_paper("meal")["table-9"]["rows"], "no roles", [0.9])
+    with pytest.raises(ValueError, match=r"published/meal.toml, \[table-9\]: zip"):
+        published("meal/table-9")
 
 
 def run_data(**arrays):

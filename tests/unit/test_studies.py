@@ -5,29 +5,36 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from brigade import registry
+from brigade.benchmarks.published import published
 from brigade.benchmarks.zsc_eval import KITCHENS, kitchen, kitchens_like, num_partners, table_of
-from brigade.benchmarks.zsc_scales import MEDIUM, PAPER, SMALL
+from brigade.benchmarks.zsc_scales import MEDIUM, PAPER, SCALES, SMALL
 from brigade.benchmarks.zsc_stream import READY_MADE, ready_made
 from brigade.cli import main
 from brigade.cli.evaluate import evaluate
 from brigade.envs.overcooked import EVENTS, LAYOUTS, MULTI_EVENTS
 from brigade.envs.overcooked.grid import validate
 from brigade.errors import UserError
+from brigade.launch import Processes
 from brigade.launch import zsc_study as zsc_eval
 from brigade.launch.audit import known_twins, refuse_leakage, refuse_trained_with
-from brigade.launch.stage import Stage
+from brigade.launch.reproduce import reproduce
+from brigade.launch.stage import Computation
+from brigade.launch.target import Request
+from brigade.launch.targets import find_target
 from brigade.launch.zsc_study import Study, best_of, rotated
 from brigade.partners.files import load_policies
 from brigade.report.zsc_candidates import read_behaviour
-from brigade.report.zsc_results import PUBLISHED, results_of
+from brigade.report.zsc_results import results_of
 from brigade.runs.export import trained_with
 from brigade.runs.folder import read_npz
 from brigade.runs.snapshots import stage_index
 
+pytestmark = pytest.mark.quick  # a tiny study
 TINY = replace(
     SMALL,
     candidates=3,
@@ -54,8 +61,17 @@ WORDS = ("--ppo.epochs", "1", "--ppo.minibatches", "2", "--network.hidden", "8")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study") / "ring"
     made = Study("coordination_ring", folder, TINY, ("sp", "fcp"), words=WORDS)
-    made.run(quiet=True)
+    measure(made)
     return made
+
+
+def measure(study, algorithms=("sp", "fcp"), workers=None, until=None):
+    """Do what is left of a study, as the command does; returns its report."""
+    target, flags = find_target("zsc_eval/coordination_ring"), {"algorithms": algorithms}
+    request = Request(study.folder, "small", WORDS, flags)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SCALES, "small", study.scale)
+        return reproduce(target, request, workers, quiet=True, until=until)
 
 
 def test_a_study_makes_chooses_trains_and_measures(study):
@@ -86,7 +102,7 @@ def test_a_study_that_is_done_is_not_done_again(study, monkeypatch):
     monkeypatch.setattr(zsc_eval, "play_with", never)
     monkeypatch.setattr(zsc_eval, "load", never)  # nothing is exported again
     before = {path: path.stat().st_mtime_ns for path in study.folder.rglob("*.npz")}
-    study.run(quiet=True)
+    measure(study)
     assert {path: path.stat().st_mtime_ns for path in study.folder.rglob("*.npz")} == before
 
 
@@ -105,7 +121,7 @@ def test_more_partners_than_survived_are_refused(study, tmp_path):
 
 def test_other_settings_are_refused_in_the_same_folder(study):
     with pytest.raises(UserError, match="was run with other settings"):
-        replace(study, scale=replace(TINY, candidate_steps=160)).run(quiet=True)
+        measure(replace(study, scale=replace(TINY, candidate_steps=160)))
 
 
 def test_evaluation_partners_may_not_be_trained_with(study, tmp_path):
@@ -146,13 +162,13 @@ def test_a_policy_that_was_trained_with_an_evaluation_partner_is_refused(study, 
 def test_runs_of_a_study_start_from_different_networks(study):
     runs = [study.candidates_run(), study.population_run("fcp")]
     runs += [study.ego_run(name) for name in ("sp", "fcp")]
-    firsts = [experiment.config.seed for _, experiment in runs]
+    firsts = [run.experiment.config.seed for run in runs]
     assert len(set(firsts)) == len(firsts)
 
 
 def test_egos_meet_partners_as_in_the_release(study):
     """Each seed meets other whole agents; MEP's second stage ranks with exponent 0.5."""
-    _, fcp = study.ego_run("fcp")
+    fcp = study.ego_run("fcp").experiment
     assert list(fcp.config.partners_of_seed) == [
         "fcp-1-init,fcp-1-mid,fcp-1,fcp-2-init,fcp-2-mid,fcp-2",
         "fcp-2-init,fcp-2-mid,fcp-2,fcp-3-init,fcp-3-mid,fcp-3",
@@ -161,11 +177,11 @@ def test_egos_meet_partners_as_in_the_release(study):
     mep.mkdir(exist_ok=True)
     found = study.folder / "populations" / "fcp" / "population.safetensors"
     (mep / "population.safetensors").write_bytes(found.read_bytes())
-    _, ranked = study.ego_run("mep")
+    ranked = study.ego_run("mep").experiment
     assert (ranked.config.partner_sampling, ranked.config.rank_exponent) == ("ranked", 0.5)
     paper = replace(study, scale=replace(TINY, fades=True))
-    assert paper.ego_run("mep")[1].learner.ppo.shaping_steps == TINY.ego_steps
-    assert paper.candidates_run()[1].learner.ppo.shaping_steps == TINY.candidate_steps
+    assert paper.ego_run("mep").experiment.learner.ppo.shaping_steps == TINY.ego_steps
+    assert paper.candidates_run().experiment.learner.ppo.shaping_steps == TINY.candidate_steps
 
 
 def test_half_of_hsp_partners_are_biased_and_half_whole_agents_of_mep(study):
@@ -174,7 +190,7 @@ def test_half_of_hsp_partners_are_biased_and_half_whole_agents_of_mep(study):
     found = study.folder / "populations" / "fcp" / "population.safetensors"
     (mep / "population.safetensors").write_bytes(found.read_bytes())
     pool = ",".join(load_policies(study.folder / "selection" / "pool.safetensors").names)
-    _, half = study.ego_run("hsp")
+    half = study.ego_run("hsp").experiment
     assert list(half.config.partners_of_seed) == [
         f"fcp-1-init,fcp-1-mid,fcp-1,{pool}",
         f"fcp-2-init,fcp-2-mid,fcp-2,{pool}",
@@ -271,7 +287,7 @@ def test_a_stage_is_done_again_when_a_file_changes(tmp_path):
     source.write_text("a")
 
     def stage(number=1):
-        return Stage("s", tmp_path / "out", {"n": number}, [source], lambda f: done.append(f))
+        return Computation("s", tmp_path / "out", {"n": number}, [source], lambda f: done.append(f))
 
     assert stage().ensure()
     assert not stage().ensure()
@@ -300,7 +316,7 @@ def test_the_ten_kitchens_have_their_recipes_tables_and_numbers():
         assert num_partners(layout) == (15 if many else 10)
         members = benchmark.generators["hsp"]["generator_settings"]["members"]
         assert members == {"multi": 72, "default": 52}.get(table_of(layout), members)
-    assert set(PUBLISHED) < set(KITCHENS)
+    assert set(published("zsc_eval/br-prox")) < set(KITCHENS)
     assert PAPER.partners is None
 
 
@@ -383,17 +399,29 @@ def zsc_eval_settings(**settings):
     return type(kitchen("coordination_ring").settings)(**settings)
 
 
-def test_tables_are_written_beside_the_report(study, monkeypatch):
-    report = Path(study.folder) / "table.json"
-    from brigade.cli import study as command
-
-    monkeypatch.setitem(command.SCALES, "small", TINY)
-    command.run_study(
-        "coordination_ring", "small", study.folder, ("sp", "fcp"), None, WORDS, quiet=True
-    )
-    rows = json.loads(report.read_text())
+def test_tables_are_written_beside_the_report(study, capsys):
+    report = measure(study)
+    assert report == study.folder / "report" / "report.html"
+    assert report.exists()
+    rows = json.loads((study.folder / "table.json").read_text())
     assert [row["algorithm"] for row in rows] == ["sp", "fcp"]
-    assert (study.folder / "report" / "report.html").exists()
+    assert "Best-response proximity in coordination_ring" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_runs_of_a_study_in_processes_are_the_same(study, tmp_path):
+    """The egos of both algorithms are trained beside each other."""
+    other = replace(study, folder=tmp_path / "other", algorithms=("sp", "e3t", "fcp"))
+    measure(other, other.algorithms, Processes(2), until="egos")
+    for run in ("candidates", "populations/fcp", "egos/sp", "egos/fcp"):
+        files = [each.folder / run / "population.safetensors" for each in (study, other)]
+        ours, theirs = map(load_policies, files)
+        assert ours.names == theirs.names
+        for one, two in zip(*map(jax.tree.leaves, (ours.params, theirs.params)), strict=True):
+            np.testing.assert_array_equal(one, two)
+        assert len({file.stat().st_size for file in files}) == 1  # all in half precision
+    assert (other.folder / "egos" / "e3t" / "population.safetensors").exists()
+    assert not (other.folder / "measurement").exists()
 
 
 def test_the_recorded_study_comes_out_of_its_games_again():

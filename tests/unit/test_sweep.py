@@ -15,7 +15,7 @@ from brigade.core.benchmark import CONTINUAL_MEASURES
 from brigade.launch import processes
 from brigade.launch.sweep_figure import ENDINGS, as_numbers, is_wide, write_figure
 from brigade.launch.sweep_plan import Over, Sweep, SweptRun, make_sweep, take_over
-from brigade.launch.sweep_table import Results, Row, cells, print_results, read_results
+from brigade.launch.sweep_table import Results, Row, print_results, read_results, table
 from brigade.report.read import RunData
 from brigade.report.summary import find, summary
 from brigade.runs.config import from_dict
@@ -269,9 +269,10 @@ def test_the_best_of_every_measure_is_marked():
     assert results.best("average_score", find("average_score")) == [False, True, False, False]
     assert results.best("forgetting", find("forgetting")) == [False] * 4  # 0.5 twice
     assert results.best("collapse", find("collapse")) == [False] * 4
-    table = cells(results, ("**", "**"))
-    assert table[1][:2] == ["1e7", f"**{rows[1].numbers.values['average_score']}**"]
-    assert table[3] == ["3e8", "-", "-", "-"]
+    lines = table(results).to_markdown().splitlines()
+    best = rows[1].numbers.values["average_score"]
+    assert lines[3].startswith(f"| 1e7 | **{best}** |")
+    assert lines[5] == "| 3e8 | - | - | - |"
     assert results.notes()[-1] == "Not finished: 1e8, 3e8."
     console = Console(width=100, record=True)
     print_results(console, results)

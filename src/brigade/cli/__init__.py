@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from brigade import __version__
-from brigade.cli import policies, sweeps, tools, training
+from brigade.cli import policies, reproduce, sweeps, tools, training
 from brigade.cli.errors import agent_error, device_error, less_memory, print_error
 from brigade.errors import UserError
 from brigade.registry import nearest
@@ -53,7 +53,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "watch": policies.watch,
     "bench": tools.bench,
     "doctor": tools.doctor,
-    "reproduce": training.reproduce,
+    "reproduce": reproduce.reproduce,
 }
 
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
-from rich import table as rich_table
 from rich.console import Console
 
 from brigade import registry
@@ -25,6 +24,7 @@ from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.nets.settings import Precision
 from brigade.populations.sp import SelfPlay
+from brigade.report.table import Table
 from brigade.runs.assemble import changing_inputs, lineup_of
 from brigade.runs.config import RunConfig
 from brigade.runs.speed import Speed, speed_of
@@ -303,13 +303,14 @@ def print_bench(level: str, num_envs: int | None) -> None:
         (f"evaluating {setting.tasks} tasks", lambda: evaluation_speed(setting)),
         ("training, all of it", lambda: training_speed(setting)),
     )
-    table = rich_table.Table(title=f"kitchens of level {level} on {device()}", title_justify="left")
-    for heading in ("part", "steps per second", "compiling"):
-        table.add_column(heading)
-    console = Console()
+    console, rows = Console(), list[tuple[str, str, str]]()
     with console.status("") as status:
         for name, measure in parts:
             status.update(f"measuring: {name}")
             speed = measure()
-            table.add_row(name, f"{speed.steps_per_second:,.0f}", f"{speed.compile_seconds:.1f} s")
-    console.print(table)
+            steps, seconds = f"{speed.steps_per_second:,.0f}", f"{speed.compile_seconds:.1f} s"
+            rows.append((name, steps, seconds))
+    title = f"kitchens of level {level} on {device()}"
+    Table(("part", "steps per second", "compiling"), rows, title, names=3).to_terminal(
+        console, "full"
+    )

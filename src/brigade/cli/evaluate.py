@@ -9,9 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from brigade.benchmarks.zsc_eval import KITCHENS
 from brigade.core.checks import within
@@ -22,6 +20,7 @@ from brigade.partners.cast import cast_of
 from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.reading import expect, read_json
 from brigade.registry import file_and_name, unknown_name
+from brigade.report.table import Table
 from brigade.report.zsc_results import part
 from brigade.runs.config import from_dict
 from brigade.runs.limits import SCORE_BYTES, require_memory
@@ -132,26 +131,22 @@ def best_responses(path: Path, layout: str, wrong: str) -> np.ndarray:
 def print_evaluation(name: str, found: Evaluation) -> None:
     """Print the returns with every partner, and BR-Prox."""
     policies = "1 policy" if len(found.policies) == 1 else f"{len(found.policies)} policies"
-    table = Table(
-        title=f"{name}, mean returns of {policies}",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    table.add_column("partner")
-    for heading in ("seat 0", "seat 1", "best response", "BR-Prox"):
-        table.add_column(heading, justify="right")
     means = found.returns.mean((0, 3))  # [partner, seat]
-    for row, partner in enumerate(found.partners):
-        best = found.best_responses[row]
-        table.add_row(
+    rows = [
+        [
             partner,
             f"{means[row, 0]:.0f}",
             f"{means[row, 1]:.0f}",
             f"{best[0]:.0f} and {best[1]:.0f}",
             f"{found.table.per_partner[row]:.2f}",
+        ]
+        for row, (partner, best) in enumerate(
+            zip(found.partners, found.best_responses, strict=True)
         )
-    Console().print(table)
+    ]
+    title = f"{name}, mean returns of {policies}"
+    headings = ("partner", "seat 0", "seat 1", "best response", "BR-Prox")
+    Table(headings, rows, title).to_terminal(Console())
     low, high = found.table.interval
     interval = "" if np.isnan(low) else f" (95 % interval {low:.2f} to {high:.2f})"
     print(f"BR-Prox {found.table.value:.2f}{interval}")

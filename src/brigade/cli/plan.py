@@ -7,9 +7,9 @@ from pathlib import Path
 
 import jax
 from rich.console import Console
-from rich.table import Table
 
 from brigade.machine import size
+from brigade.report.table import Table
 from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment
 from brigade.runs.progress import clock
@@ -26,28 +26,24 @@ def print_plan(experiment: Experiment, timed: bool, trust: bool = False) -> None
 def _print_plan(experiment: Experiment, timed: bool) -> None:
     config, parts = experiment.config, assemble(experiment)
     needs = cost(experiment, parts)
-    table = rows(f"{config.benchmark} with {config.method}")
-    table.add_row("environment steps", f"{needs.steps:,} over {count(config.seeds, 'seed')}")
-    table.add_row("updates", f"{needs.updates:,} ({config.updates_per_task:,} per task)")
-    table.add_row("evaluations", f"{needs.evaluations:,} of {count(config.tasks, 'task')}")
-    table.add_row("parameters", f"{needs.parameters:,} per seed")
-    table.add_row("memory, rollouts", size(needs.rollout_bytes))
-    table.add_row("memory, training state", size(needs.state_bytes))
-    table.add_row("disk", size(needs.disk_bytes))
+    rows = [
+        ("environment steps", f"{needs.steps:,} over {count(config.seeds, 'seed')}"),
+        ("updates", f"{needs.updates:,} ({config.updates_per_task:,} per task)"),
+        ("evaluations", f"{needs.evaluations:,} of {count(config.tasks, 'task')}"),
+        ("parameters", f"{needs.parameters:,} per seed"),
+        ("memory, rollouts", size(needs.rollout_bytes)),
+        ("memory, training state", size(needs.state_bytes)),
+        ("disk", size(needs.disk_bytes)),
+    ]
     if timed:
         speed = experiment_speed(experiment)
         seconds = needs.steps / speed.steps_per_second + speed.compile_seconds
-        table.add_row("time", f"about {clock(seconds)} on this machine, evaluations not counted")
-        table.add_row("speed", f"{speed.steps_per_second:,.0f} steps/s on {device()}")
-    Console().print(table)
-
-
-def rows(title: str) -> Table:
-    """A table of names and values."""
-    table = Table(title=title, show_header=False, title_justify="left")
-    table.add_column(style="bold")
-    table.add_column()
-    return table
+        rows += [
+            ("time", f"about {clock(seconds)} on this machine, evaluations not counted"),
+            ("speed", f"{speed.steps_per_second:,.0f} steps/s on {device()}"),
+        ]
+    title = f"{config.benchmark} with {config.method}"
+    Table(("", ""), rows, title, names=2).to_terminal(Console(), "full")
 
 
 def count(number: int, thing: str) -> str:

@@ -103,10 +103,9 @@ def sweep_parser() -> Parser:
 
 def finish(planned: Any, words: list[str], quiet: bool) -> None:
     """Write the table and the figure of the runs that have numbers, and print the table."""
-    from rich.console import Console
-
     from brigade.launch.sweep_figure import write_figure
     from brigade.launch.sweep_table import print_results, read_results, write_tables
+    from brigade.report.table import wide_console
 
     results = read_results(planned)
     if not results.known:
@@ -114,9 +113,7 @@ def finish(planned: Any, words: list[str], quiet: bool) -> None:
     paths = write_tables(results, planned.folder, words) + write_figure(results, planned.folder)
     if quiet:
         return
-    console = Console()
-    # A pipe has no width, and the default would break lines.
-    print_results(console if console.is_terminal else Console(width=120), results)
+    print_results(wide_console(), results)
     for path in paths:
         print(path)
 

@@ -13,7 +13,6 @@ from brigade.cli.errors import OUT_OF_MEMORY, device_error, print_warning
 from brigade.cli.flags import (
     RUN_FLAGS,
     Parser,
-    add_cache,
     add_run,
     add_run_flags,
     add_trust,
@@ -24,20 +23,9 @@ from brigade.cli.flags import (
     wandb_settings,
 )
 from brigade.cli.policies import print_report
-from brigade.cli.sweeps import add_where, check_where, make_workers
 from brigade.errors import MachineError, UserError
 from brigade.registry import names
 
-STUDIES = "zsc_eval/"  # targets of `brigade reproduce` that are studies
-HANABI_POOL = "lifelong_hanabi/pool"
-HANABI_STUDIES = (
-    HANABI_POOL,
-    *(f"lifelong_hanabi/{name}" for name in ("table-2", "table-6", "table-7", "figure-2")),
-)
-POOL_METHODS = (
-    "some of iql, iql_aux, iql_op, vdn, vdn_aux, vdn_op, sad, sad_aux, sad_op, sad_aux_op "
-    "(default: all, at the small scale eight of them)"
-)
 POPULATION_FILE = "population.safetensors"  # in the run folder of a population
 
 
@@ -141,199 +129,6 @@ def resume(words: list[str]) -> int:
         train_baselines(result, options)
         log_results(result, show)
     return finish(result, options.quiet)
-
-
-def reproduce(words: list[str]) -> int:
-    """`brigade reproduce TARGET`."""
-    from brigade.launch.targets import TARGETS
-
-    if not words or words == ["--measure"]:
-        return list_targets(measure=bool(words))
-    if words and words[0].startswith(STUDIES):
-        return study(words)
-    if words and words[0] in HANABI_STUDIES:
-        return hanabi_study(words)
-    parser = verb_parser(
-        "reproduce",
-        "Do the runs of a published table and print the results next to the published numbers. "
-        "Finished runs are reused and stopped ones continued. Any setting of brigade run applies "
-        "to all runs of the table, for example --seeds 3. zsc_eval/LAYOUT and lifelong_hanabi/pool "
-        "are whole studies: see brigade reproduce zsc_eval/coordination_ring --help. Without a "
-        "target, all targets are listed with their cost on this machine; --measure then times it.",
-    )
-    targets = ", ".join((*TARGETS, *HANABI_STUDIES))
-    parser.add_argument("target", metavar="TARGET", help=f"one of {targets}")
-    parser.add_argument(
-        "--level", choices=("1", "2", "3"), help="difficulty of the kitchens (default: 1)"
-    )
-    parser.add_argument(
-        "--scale",
-        choices=("small", "paper"),
-        default="small",
-        help="small: minutes on two CPU cores; paper: the published settings (default: small)",
-    )
-    parser.add_argument(
-        "--out", type=Path, help="folder for the runs and the table (default: reproductions/...)"
-    )
-    add_where(parser)
-    parser.add_argument("--quiet", action="store_true", help="print no progress")
-    add_cache(parser)
-    options, settings = parser.parse_known_args(words)
-    workers = workers_of_table(options)
-    prepare_jax(options.cache)
-    from brigade.launch.reproduce import reproduce as run_table
-
-    try:
-        path = run_table(
-            options.target,
-            options.level,
-            options.scale,
-            options.out,
-            settings,
-            options.quiet,
-            workers,
-        )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command continues from here") from None
-    print(f"table: {path}")
-    return 0
-
-
-def list_targets(measure: bool) -> int:
-    """`brigade reproduce` alone: all targets, with their cost on this machine."""
-    prepare_jax()
-    import jax
-
-    from brigade.cli.bench import quick_speed
-    from brigade.cli.doctor import known_speed
-    from brigade.launch.overview import overview
-
-    backend = jax.default_backend()
-    faster = quick_speed().steps_per_second / known_speed(backend) if measure else None
-    for line in overview(backend, faster):
-        print(line)
-    return 0
-
-
-def workers_of_table(options: argparse.Namespace) -> Any:
-    """Where the runs of a table are done; None for one after another in this process."""
-    from brigade.launch.processes import Processes, share_memory
-
-    check_where(options)
-    flags = [] if options.cache else ["--no-cache"]
-    if options.cluster is not None:
-        return make_workers(options, flags)
-    share_memory(options.jobs or 1)  # this process trains, too: single-task baselines
-    return Processes(options.jobs, flags) if (options.jobs or 1) > 1 else None
-
-
-def study(words: list[str]) -> int:
-    """`brigade reproduce zsc_eval/LAYOUT`."""
-    parser = verb_parser(
-        "reproduce",
-        "Make evaluation partners for a kitchen, choose them, train egos and measure how well they "
-        "work with partners they never met. What is done is not done again; a stopped study "
-        "continues. Any setting of brigade run applies to all runs of the study.",
-    )
-    parser.add_argument("target", metavar="zsc_eval/LAYOUT", help="the kitchen to study")
-    parser.add_argument(
-        "--scale",
-        choices=("small", "medium", "paper"),
-        default="small",
-        help="small: minutes on two CPU cores; medium: an hour or two; paper: the published "
-        "settings (default: small)",
-    )
-    parser.add_argument(
-        "--algorithms",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="some of sp, e3t, fcp, mep, trajedi, hsp, cole (default: all)",
-    )
-    parser.add_argument("--seeds", type=int, help="egos of each algorithm")
-    parser.add_argument("--out", type=Path, help="folder of the study (default: reproductions/...)")
-    parser.add_argument(
-        "--as-released", action="store_true", help="cap ratios at 1, as the public release does"
-    )
-    parser.add_argument(
-        "--until",
-        choices=("candidates", "selection", "populations", "egos", "measurement"),
-        default="measurement",
-        help="the last step to do (default: measurement, which is all)",
-    )
-    parser.add_argument("--quiet", action="store_true", help="print no progress")
-    add_cache(parser)
-    options, settings = parser.parse_known_args(words)
-    prepare_jax(options.cache)
-    from brigade.cli.study import run_study
-
-    try:
-        path = run_study(
-            options.target.removeprefix(STUDIES),
-            options.scale,
-            options.out,
-            options.algorithms,
-            options.seeds,
-            settings,
-            options.quiet,
-            options.as_released,
-            options.until,
-        )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command continues from here") from None
-    print(f"{'report' if path.is_file() else 'study'}: {path}")
-    return 0
-
-
-def hanabi_study(words: list[str]) -> int:
-    """`brigade reproduce lifelong_hanabi/pool`, and what is made from a pool."""
-    is_pool = words[0] == HANABI_POOL
-    what = (
-        "Train a pool of Hanabi agents in self-play, play all pairs and choose streams of partners."
-        if is_pool
-        else "Compare agents of a pool with agents that kept learning. --env.pool names the pool."
-    )
-    parser = verb_parser(
-        "reproduce",
-        f"{what} What is done is not done again; a stopped study continues. Any setting of brigade "
-        "run applies to all runs.",
-    )
-    parser.add_argument("target", metavar=words[0], help="what to make")
-    parser.add_argument(
-        "--scale",
-        choices=("small", "paper"),
-        default="small",
-        help="small: a small game on two CPU cores; paper: the published settings (default: small)",
-    )
-    parser.add_argument("--out", type=Path, help="folder of the study (default: reproductions/...)")
-    if is_pool:
-        parser.add_argument("--methods", nargs="+", default=[], metavar="NAME", help=POOL_METHODS)
-        parser.add_argument(
-            "--architectures",
-            nargs="+",
-            type=int,
-            default=[],
-            metavar="N",
-            help="some of 1 to 5, the paper's Table 3 (default: all, at the small scale 1 and 4)",
-        )
-        parser.add_argument("--seeds", type=int, help="agents per method and architecture")
-    parser.add_argument("--quiet", action="store_true", help="print no progress")
-    add_cache(parser)
-    options, settings = parser.parse_known_args(words)
-    prepare_jax(options.cache)
-    from brigade.launch import hanabi_tables
-
-    common = (options.scale, options.out, settings, options.quiet)
-    try:
-        if is_pool:
-            chosen = (options.methods, options.architectures, options.seeds)
-            path = hanabi_tables.pool(*common, *chosen)
-        else:
-            path = hanabi_tables.reproduce(options.target, *common)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command continues from here") from None
-    print(f"{'pool' if is_pool else 'results'}: {path}")
-    return 0
 
 
 def sinks(options: argparse.Namespace, folder: Path) -> Any:

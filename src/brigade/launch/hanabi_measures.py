@@ -30,29 +30,46 @@ class Play(NamedTuple):
     inter: np.ndarray  # with agents of all methods
 
 
-def of_method(pool: Pool, method: str, inter: Sequence[str], best: bool) -> Play:
-    """The agents of one method of a pool: all of them, or the one that plays best across methods.
+@dataclass(frozen=True, eq=False)
+class PoolPlay:
+    """Mean points of agents with each other [seat 0, seat 1]."""
 
-    Nobody counts as their own partner.
-    """
-    names = [agent.name for agent in pool.agents]
-    own = [n for n, agent in enumerate(pool.agents) if agent.method == method]
-    if not own:
+    names: Sequence[str]
+    returns: np.ndarray
+
+    def play(self, agent: str, intra: Sequence[str], inter: Sequence[str]) -> tuple[float, ...]:
+        """An agent with itself and with two groups; nobody counts as their own partner."""
+        me = self.names.index(agent)
+        groups = ([self.names.index(name) for name in group] for group in (intra, inter))
+        both = (self.returns + self.returns.T)[me] / 2
+        met = ([other for other in group if other != me] for group in groups)
+        means = (float(both[group].mean()) if group else float("nan") for group in met)
+        return (float(self.returns[me, me]), *means)
+
+
+def play_of(agents: Sequence[tuple[float, ...]]) -> Play:
+    """The play of several agents."""
+    return Play(*map(np.array, zip(*agents, strict=True)))
+
+
+def points_of(pool: Pool) -> PoolPlay:
+    """The play of a pool's agents."""
+    return PoolPlay([agent.name for agent in pool.agents], pool.returns)
+
+
+def agents_of(pool: Pool, method: str) -> list[str]:
+    """The agents of a method."""
+    found = [agent.name for agent in pool.agents if agent.method == method]
+    if not found:
         raise UserError(f"the pool {pool.folder} has no agents of method {method}")
-    both = (pool.returns + pool.returns.T) / 2
-    others = [names.index(name) for name in inter]
+    return found
 
-    def with_others(agent: int, group: Sequence[int]) -> float:
-        met = [n for n in group if n != agent]
-        return float(both[agent, met].mean()) if met else float("nan")
 
-    across = {agent: with_others(agent, others) for agent in own}
-    chosen = [max(own, key=lambda agent: across[agent])] if best else own
-    return Play(
-        np.array([pool.returns[agent, agent] for agent in chosen]),
-        np.array([with_others(agent, own) for agent in chosen]),
-        np.array([across[agent] for agent in chosen]),
-    )
+def of_method(pool: Pool, method: str, inter: Sequence[str], best: bool) -> Play:
+    """All agents of a method, or the one that plays best across methods."""
+    own, points = agents_of(pool, method), points_of(pool)
+    play = [points.play(agent, own, inter) for agent in own]
+    return play_of([max(play, key=lambda each: each[2])] if best else play)
 
 
 @dataclass(frozen=True)
@@ -80,15 +97,13 @@ class Start:
 
 def start_of(pool: Pool, method: str, stream: str = "hard") -> Start:
     """The agent of a method with the least cross-play, and the partners of a stream."""
-    agents = [n for n, agent in enumerate(pool.agents) if agent.method == method]
-    if not agents:
-        raise UserError(f"the pool {pool.folder} has no agents of method {method}")
-    both = (pool.returns + pool.returns.T) / 2
-    least = min(agents, key=lambda n: (both[n].sum() - both[n, n], pool.agents[n].name))
+    names = [agent.name for agent in pool.agents]
+    both = pool.returns + pool.returns.T
+    agents = [names.index(name) for name in agents_of(pool, method)]
+    least = min(agents, key=lambda n: (both[n].sum() - both[n, n], names[n]))
     partners = pool.stream(stream).partners
     if pool.agents[least].name in partners:
         raise UserError(f"{pool.agents[least].name} is a partner of the stream {stream}")
-    names = [agent.name for agent in pool.agents]
     met = {least, *(names.index(name) for name in partners)}
     intra, inter = held_out(pool.agents, met, method)
     return Start(pool.agents[least], partners, intra, inter)
@@ -111,31 +126,14 @@ def after_learning(pool: Pool, start: Start, run: Path, episodes: int, seed: int
     egos = learned(run)
     met = dict.fromkeys((*start.intra, *start.inter))
     others = {name: load_policies(pool.path(name)) for name in met}
-    names = [*egos, *others]
     returns = play_pool({**egos, **others}, game(pool), episodes, seed).returns.mean(-1)
-    both = (returns + returns.T) / 2
-
-    def mean_with(ego: str, group: Sequence[str]) -> float:
-        columns = [names.index(name) for name in group]
-        return float(both[names.index(ego), columns].mean()) if columns else float("nan")
-
-    return Play(
-        np.array([returns[names.index(ego), names.index(ego)] for ego in egos]),
-        np.array([mean_with(ego, start.intra) for ego in egos]),
-        np.array([mean_with(ego, start.inter) for ego in egos]),
-    )
+    points = PoolPlay([*egos, *others], returns)
+    return play_of([points.play(ego, start.intra, start.inter) for ego in egos])
 
 
 def before_learning(pool: Pool, start: Start) -> Play:
     """The same for the agent as it was in the pool."""
-    names = [agent.name for agent in pool.agents]
-    both, me = (pool.returns + pool.returns.T) / 2, names.index(start.agent.name)
-
-    def mean_with(group: Sequence[str]) -> np.ndarray:
-        columns = [names.index(name) for name in group]
-        return np.array([both[me, columns].mean() if columns else np.nan])
-
-    return Play(np.array([pool.returns[me, me]]), mean_with(start.intra), mean_with(start.inter))
+    return play_of([points_of(pool).play(start.agent.name, start.intra, start.inter)])
 
 
 def before_and_after(

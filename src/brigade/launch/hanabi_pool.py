@@ -5,8 +5,10 @@ A study is a folder. A stopped one continues where it was; what is done is not d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +27,13 @@ from brigade.core import Cast
 from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
 from brigade.launch.audit import SAME_ACTIONS, greedy_actions, probe_views
-from brigade.launch.stage import Stage
+from brigade.launch.cost import steps_of_run
+from brigade.launch.stage import Computation, Run, Runs, Stage
 from brigade.partners.cast import merged
 from brigade.partners.files import Policies, load_policies
 from brigade.registry import unknown_name
-from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment, from_dict
 from brigade.runs.config import merged as merged_settings
-from brigade.runs.ensure import check_settings, start_or_resume
 from brigade.runs.export import policies_of
 from brigade.runs.folder import npz_bytes, write_atomically
 from brigade.runs.run import load
@@ -123,7 +124,7 @@ class PoolStudy:
 
     folder: Path
     scale: PoolScale = SMALL
-    words: tuple[str, ...] = ()
+    words: Sequence[str] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -134,6 +135,10 @@ class PoolStudy:
             for each in chosen:
                 if each not in known:
                     raise UserError(unknown_name(name, str(each), map(str, known)))
+        try:
+            check_size(self.agents(), self.scale.streams)
+        except ValueError as error:
+            raise UserError(f"{error}; use more methods, architectures or seeds") from error
 
     @property
     def pool(self) -> Path:
@@ -156,43 +161,33 @@ class PoolStudy:
         }
         return from_dict(merged_settings(settings, self.scale.settings), self.words)
 
-    def runs(self) -> dict[tuple[str, int], tuple[Path, Experiment]]:
-        """The folder and experiment of every method and architecture."""
-        return {
-            (method, number): (
-                self.folder / "runs" / f"{method}-{number}",
-                self.experiment(method, number),
-            )
-            for method in self.scale.methods
-            for number in self.scale.architectures
-        }
+    def run(self, method: str, architecture: int) -> Run:
+        """The run of a method and architecture, whose agents are exported."""
+        return Run(
+            f"{method}, architecture {architecture}",
+            self.folder / "runs" / f"{method}-{architecture}",
+            partial(self.experiment, method, architecture),
+            finish=lambda result, _: self.export(method, architecture, result.path),
+        )
 
-    def run(self, quiet: bool = False, say: Callable[[str], None] = print) -> Path:
-        """Do what is not done yet; returns the folder of the pool."""
-        runs = self.runs()
-        try:
-            check_size(self.agents(), self.scale.streams)
-        except ValueError as error:
-            raise UserError(f"{error}; use more methods, architectures or seeds") from error
-        for _, experiment in runs.values():  # all settings before anything is trained
-            assemble(experiment)
-        check_settings([path for path, _ in runs.values()], [each for _, each in runs.values()])
-        for count, ((method, number), (path, experiment)) in enumerate(runs.items(), start=1):
-            if not quiet:
-                say(f"[{count}/{len(runs)}] {method}, architecture {number}")
-            start_or_resume(path, experiment, quiet)
-            self.export(method, number, path)
-            jax.clear_caches()  # the programs of many runs would exceed the memory maps
-        if not quiet:
-            say(f"cross-play of {len(self.agents())} agents")
-        self.stage().ensure()
-        return self.pool
+    def members(self) -> list[tuple[str, int]]:
+        """All methods with all architectures."""
+        return list(itertools.product(self.scale.methods, self.scale.architectures))
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The runs, then cross-play."""
+        return Runs("runs", [self.run(*each) for each in self.members()]), self.cross_play()
+
+    def steps(self) -> float:
+        """The environment steps of all runs."""
+        one = {"benchmark": "hanabi/standard", "preset": self.scale.preset, "seeds": 1}
+        return len(self.members()) * self.scale.seeds * steps_of_run(one)
 
     def agents(self) -> list[Agent]:
         """All agents of the pool."""
         return [
             Agent(f"{method}-{number}-{seed + 1}", method, number, seed)
-            for method, number in self.runs()
+            for method, number in self.members()
             for seed in range(self.scale.seeds)
         ]
 
@@ -211,14 +206,13 @@ class PoolStudy:
 
     def game(self) -> Hanabi:
         """The game that all agents play."""
-        _, experiment = next(iter(self.runs().values()))
-        env = experiment.benchmark().env
+        env = self.experiment(*self.members()[0]).benchmark().env
         assert isinstance(env, Hanabi)
         return env
 
-    def stage(self) -> Stage:
+    def cross_play(self) -> Computation:
         """Cross-play of all agents, and the streams chosen by it."""
-        return Stage(
+        return Computation(
             name="cross-play",
             folder=self.pool,
             settings={

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from brigade.benchmarks.lifelong_hanabi import READY_MADE
 from brigade.benchmarks.lifelong_hanabi_pool import Pool, read_pool
+from brigade.benchmarks.published import Figures, published
 from brigade.errors import UserError
+from brigade.launch.cost import steps_of_run
 from brigade.launch.hanabi_measures import (
     Play,
     Start,
@@ -25,19 +25,18 @@ from brigade.launch.hanabi_measures import (
     of_method,
     start_of,
 )
-from brigade.launch.hanabi_pool import CROSS_PLAY, SCALES, PoolStudy
-from brigade.launch.lifelong_hanabi_targets import NOTE, life, small
+from brigade.launch.hanabi_pool import CROSS_PLAY, METHODS, SCALES, PoolStudy
+from brigade.launch.lifelong_hanabi_targets import NOTE, PAGE, life, small
 from brigade.launch.published_table import Cell, print_table, save
-from brigade.launch.reproduce import SMALL_NOTE, WIDTH
-from brigade.launch.target import Figure
+from brigade.launch.stage import Run, Runs
+from brigade.launch.target import SMALL_NOTE, Plan, Request, Target, with_flags
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
 from brigade.report.estimate import Estimate
 from brigade.report.summary import mean_over_seeds
-from brigade.runs.config import Experiment, from_dict, merged
-from brigade.runs.ensure import check_settings, start_or_resume
+from brigade.report.table import wide_console
+from brigade.runs.config import from_dict, merged
 from brigade.runs.folder import read_npz
 
-PREFIX = "lifelong_hanabi/"
 TITLES = {
     "sad": "SAD",
     "sad_aux": "SAD + AUX",
@@ -45,82 +44,70 @@ TITLES = {
     "sad_aux_op": "SAD + AUX + OP",
 }
 MEASURES = ("self-play", "intra-play", "inter-play")
-# Published: self-play, Intra-CP, Inter-CP, with half-widths. Table 2 has the first four of Table 7.
-BEST = {
-    "sad": ((23.85, 0.03), (7.70, 0.69), (14.60, 0.24)),
-    "sad_aux": ((23.57, 0.03), (20.97, 0.80), (18.51, 0.23)),
-    "sad_op": ((24.14, 0.03), (10.10, 0.87), (16.09, 0.25)),
-    "sad_aux_op": ((23.40, 0.04), (21.23, 0.25), (17.77, 0.23)),
-}
-AVERAGE = {
-    "sad": ((23.78, 0.03), (4.38, 0.66), (8.40, 0.23)),
-    "sad_aux": ((23.82, 0.02), (21.15, 0.26), (17.01, 0.22)),
-    "sad_op": ((23.67, 0.03), (12.00, 0.86), (12.79, 0.24)),
-    "sad_aux_op": ((23.88, 0.03), (22.01, 0.03), (17.08, 0.22)),
-}
-# Agents that kept learning: the pool's method, the continual method, and the published figures.
+# Agents that kept learning: the pool's method, and the continual method.
 CONTINUAL = {
-    "IQL + ER": ("iql", "er", ((20.91, 0.05), (15.73, 0.39), (16.32, 0.21))),
-    "IQL + AUX + ER": ("iql_aux", "er", ((22.34, 0.06), (20.90, 0.06), (19.17, 0.22))),
-    "IQL + Multi-task": ("iql", "mtl", ((20.93, 0.09), (16.05, 0.30), (17.88, 0.17))),
+    "IQL + ER": ("iql", "er"),
+    "IQL + AUX + ER": ("iql_aux", "er"),
+    "IQL + Multi-task": ("iql", "mtl"),
 }
-# Self-play and intra-method cross-play of the published pool, from its matrix.
-PUBLISHED_POOL = {
-    "iql": (23.73, 13.83),
-    "iql_aux": (23.64, 20.64),
-    "iql_op": (23.68, 15.65),
-    "vdn": (23.88, 7.59),
-    "vdn_aux": (23.94, 21.87),
-    "vdn_op": (23.72, 9.25),
-    "sad": (23.80, 3.12),
-    "sad_aux": (23.83, 20.14),
-    "sad_op": (23.65, 7.48),
-    "sad_aux_op": (23.83, 19.82),
-}
-TABLES = {"table-2": (True, BEST), "table-6": (False, AVERAGE), "table-7": (True, BEST)}
-FIGURE = "figure-2"
 FULL_GAME = 25  # points of a perfect game in the paper
 EPISODES = {"small": 200, "paper": 1000}
 
 
-def pool(
-    scale: str,
-    out: Path | None,
-    words: Sequence[str],
-    quiet: bool,
-    methods: Sequence[str] = (),
-    architectures: Sequence[int] = (),
-    seeds: int | None = None,
-) -> Path:
-    """Train a pool, play all pairs, choose streams; print and save how methods play."""
-    chosen = SCALES[scale]
-    changes: dict[str, Any] = {}
-    if methods:
-        changes["methods"] = tuple(methods)
-    if architectures:
-        changes["architectures"] = tuple(architectures)
-    if seeds is not None:
-        if seeds < 1:
-            raise UserError(f"--seeds is {seeds}; it must be at least 1")
-        changes["seeds"] = seeds
-    folder = out or Path("reproductions") / f"lifelong-hanabi-pool-{scale}"
-    study = PoolStudy(folder, replace(chosen, **changes), tuple(words))
-    made = read_pool(study.run(quiet))
+# --- the pool ---
+
+
+@dataclass(frozen=True)
+class PoolTarget(Target):
+    """A pool of agents, and streams of partners chosen from it."""
+
+    about = (
+        "Train a pool of Hanabi agents in self-play, play all pairs and choose streams of partners."
+    )
+    result = "pool"
+
+    def add_flags(self, parser: argparse.ArgumentParser) -> None:
+        """Which agents the pool has."""
+        few = len(SCALES["small"].methods)
+        parser.add_argument(
+            "--methods",
+            nargs="+",
+            metavar="NAME",
+            help=f"some of {', '.join(METHODS)} (default: all, at the small scale {few} of them)",
+        )
+        parser.add_argument(
+            "--architectures",
+            nargs="+",
+            type=int,
+            metavar="N",
+            help="some of 1 to 5, the paper's Table 3 (default: all, at the small scale 1 and 4)",
+        )
+        parser.add_argument("--seeds", type=int, help="agents per method and architecture")
+
+    def plan(self, request: Request) -> Plan:
+        """The runs of all agents, then cross-play."""
+        scale = with_flags(SCALES[request.scale], request.flags)
+        study = PoolStudy(request.folder, scale, request.words)
+        return Plan(study.stages(), partial(measure_pool, study, request.scale))
+
+    def steps(self, scale: str) -> float:
+        """Of all agents."""
+        return PoolStudy(Path(), SCALES[scale]).steps()
+
+
+def measure_pool(study: PoolStudy, scale: str) -> Path:
+    """Print and save how the methods of a pool play; returns the pool's folder."""
+    made, folder = read_pool(study.pool), study.folder
     cells = pool_cells(made)
     notes = [SMALL_NOTE] if scale == "small" else []
     notes.append(f"{shares(made)} The published pool has 100 agents.")
     title = f"A pool of {len(made.agents)} agents: self-play and cross-play within methods"
-    print_table(console(), title, cells, notes)
+    print_table(title, cells, notes)
     save(folder, title, cells, notes)
     matrix = matrix_of(made)
-    print_matrix(console(), matrix)
+    print_matrix(wide_console(), matrix)
     write_matrix(matrix, folder)
     return made.folder
-
-
-def console() -> Console:
-    """A console; a pipe has no width, and the default would truncate tables."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
 def shares(made: Pool) -> str:
@@ -137,16 +124,12 @@ def most_points(made: Pool) -> int:
 
 def pool_cells(made: Pool) -> list[Cell]:
     """Self-play and cross-play within every method."""
-    most = most_points(made)
-    methods = dict.fromkeys(agent.method for agent in made.agents)
-    inter = [agent.name for agent in made.agents]
-    cells = []
-    for method in methods:
-        play = of_method(made, method, inter, best=False)
-        published = PUBLISHED_POOL.get(method)
-        for index, (measure, values) in enumerate(zip(MEASURES[:2], play[:2], strict=True)):
-            figure = None if published is None else Figure(published[index] / FULL_GAME)
-            cells.append(Cell(method, measure, known(values / most), figure))
+    most, figures = most_points(made), published("lifelong_hanabi/pool")
+    everyone = [agent.name for agent in made.agents]
+    cells = list[Cell]()
+    for method in dict.fromkeys(agent.method for agent in made.agents):
+        play = of_method(made, method, everyone, best=False)
+        cells += play_cells(method, play, most, figures)[:2]
     return cells
 
 
@@ -155,6 +138,43 @@ def matrix_of(made: Pool) -> Matrix:
     played = read_npz(made.folder / CROSS_PLAY)
     names = [agent.name for agent in made.agents]
     return Matrix(names, played["score"], played["returns"], "Hanabi")
+
+
+# --- agents of a pool that keep learning ---
+
+
+@dataclass(frozen=True)
+class Learner:
+    """An agent of a pool that keeps learning, and its run."""
+
+    name: str
+    start: Start
+    run: Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnersTarget(Target):
+    """What compares agents of a pool with those of them that kept learning."""
+
+    learners: Sequence[str]  # names in CONTINUAL
+    measure: Callable[[Pool, Sequence[Learner], Request], Path]
+
+    about = "Compare agents of a pool with agents that kept learning. --env.pool names the pool."
+    result = "results"
+
+    def plan(self, request: Request) -> Plan:
+        """One run per learner."""
+        made, words = pool_of(request.words)
+        learners = [
+            learner(made, request.folder, name, request.scale, words) for name in self.learners
+        ]
+        runs = Runs("runs", [each.run for each in learners])
+        return Plan((runs,), partial(self.measure, made, learners, request))
+
+    def steps(self, scale: str) -> float:
+        """Of all learners."""
+        preset = {"preset": "laptop", "seeds": 1} if scale == "small" else {"preset": scale}
+        return len(self.learners) * steps_of_run(merged(life("hard", "er", "adam"), preset))
 
 
 def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
@@ -168,11 +188,9 @@ def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
     return read_pool(found.pool), rest
 
 
-def continual_run(
-    made: Pool, folder: Path, name: str, scale: str, words: Sequence[str]
-) -> tuple[Start, Path, Experiment]:
+def learner(made: Pool, folder: Path, name: str, scale: str, words: Sequence[str]) -> Learner:
     """Where an agent of the pool goes on learning."""
-    method, continual, _ = CONTINUAL[name]
+    method, continual = CONTINUAL[name]
     start = start_of(made, method)
     settings = life("hard", continual, "adam", len(start.partners))
     settings["env"] = start.settings(made)
@@ -181,53 +199,61 @@ def continual_run(
         quick = {"preset": "laptop", "seeds": 1, "few_shot_updates": 0, "eval_every": 10**6}
         settings = merged(merged(settings, quick), small(settings))
     else:
-        settings = merged(settings, {"preset": "paper"})
+        settings = merged(settings, {"preset": scale})
     path = folder / name.lower().replace(" + ", "-").replace(" ", "-")
-    return start, path, from_dict(settings, words)
+    return Learner(name, start, Run(name, path, partial(from_dict, settings, words)))
 
 
-def table(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> Path:
-    """Table 2, 6 or 7: methods of the pool, and agents that kept learning."""
-    best, published = TABLES[name]
-    made, rest = pool_of(words)
-    folder = out or Path("reproductions") / f"lifelong-hanabi-{name}-{scale}"
-    runs = {row: continual_run(made, folder, row, scale, rest) for row in CONTINUAL}
-    check_settings([path for _, path, _ in runs.values()], [each for *_, each in runs.values()])
-    inter = made.stream("hard").inter
-    present = {agent.method for agent in made.agents}
-    cells, most = [], most_points(made)
-    for method, title in TITLES.items():
-        if method in present:
-            play = of_method(made, method, inter, best)
-            cells += play_cells(title, play, most, published[method])
-    for number, (row, (start, path, experiment)) in enumerate(runs.items(), start=1):
-        if not quiet:
-            print(f"[{number}/{len(runs)}] {row}", flush=True)
-        start_or_resume(path, experiment, quiet)
-        play = after_learning(made, start, path, EPISODES[scale])
-        cells += play_cells(row, play, most, CONTINUAL[row][2])
-        cells += play_cells(f"{row}, before", before_learning(made, start), most)
-    kind = "the best agent of each method" if best else "the mean over each method's agents"
-    title = f"Self-play, intra-play and inter-play, {kind} (Table {name[-1]})"
-    missing = [title for method, title in TITLES.items() if method not in present]
-    notes = [SMALL_NOTE] if scale == "small" else []
-    notes.append(f"{shares(made)} {NOTE}")
-    if missing:
-        notes.append(f"Not in this pool: {', '.join(missing)}.")
-    print_table(console(), title, cells, notes)
-    return save(folder, title, cells, notes)
+@dataclass(frozen=True)
+class PlayTable:
+    """Table 2, 6 or 7: self-play, intra-play and inter-play before and after learning."""
+
+    number: int
+    best: bool  # agent of each method, or the mean over them
+    published: Mapping[str, Figures]
+
+    def __call__(self, made: Pool, learners: Sequence[Learner], request: Request) -> Path:
+        """Print and save the table."""
+        cells = [*self.pool_cells(made), *self.learner_cells(made, learners, request.scale)]
+        kind = (
+            "the best agent of each method" if self.best else "the mean over each method's agents"
+        )
+        title = f"Self-play, intra-play and inter-play, {kind} (Table {self.number})"
+        notes = [SMALL_NOTE] if request.scale == "small" else []
+        notes.append(f"{shares(made)} {NOTE}")
+        present = {agent.method for agent in made.agents}
+        if missing := [title for method, title in TITLES.items() if method not in present]:
+            notes.append(f"Not in this pool: {', '.join(missing)}.")
+        print_table(title, cells, notes)
+        return save(request.folder, title, cells, notes)
+
+    def pool_cells(self, made: Pool) -> list[Cell]:
+        """The rows of the pool's methods."""
+        inter, most = made.stream("hard").inter, most_points(made)
+        present, cells = {agent.method for agent in made.agents}, list[Cell]()
+        for method, title in TITLES.items():
+            if method in present:
+                play = of_method(made, method, inter, self.best)
+                cells += play_cells(title, play, most, self.published)
+        return cells
+
+    def learner_cells(self, made: Pool, learners: Sequence[Learner], scale: str) -> list[Cell]:
+        """The rows of agents after learning and before."""
+        most, cells = most_points(made), list[Cell]()
+        for each in learners:
+            after = after_learning(made, each.start, each.run.path, EPISODES[scale])
+            cells += play_cells(each.name, after, most, self.published)
+            before = before_learning(made, each.start)
+            cells += play_cells(f"{each.name}, before", before, most, self.published)
+        return cells
 
 
-def play_cells(
-    row: str, play: Play, most: int, published: Sequence[tuple[float, float]] = ()
-) -> list[Cell]:
+def play_cells(row: str, play: Play, most: int, published: Mapping[str, Figures]) -> list[Cell]:
     """A row of a table for each of self-play, intra-play and inter-play, as shares of the most."""
-    figures: list[Figure | None] = [None] * 3
-    if published:
-        figures = [Figure(value / FULL_GAME, half / FULL_GAME) for value, half in published]
+    figures = published.get(row, {})
     return [
-        Cell(row, measure, known(values / most), figure)
-        for measure, values, figure in zip(MEASURES, play, figures, strict=True)
+        Cell(row, measure, known(values / most), figures.get(measure))
+        for measure, values in zip(MEASURES, play, strict=True)
     ]
 
 
@@ -236,29 +262,40 @@ def known(values: np.ndarray) -> Estimate:
     return mean_over_seeds(values[~np.isnan(values)])
 
 
-def figure(scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> Path:
-    """Figure 2: cross-play of a learner and its partners, before and after learning."""
-    made, rest = pool_of(words)
-    folder = out or Path("reproductions") / f"lifelong-hanabi-{FIGURE}-{scale}"
-    start, path, experiment = continual_run(made, folder, "IQL + ER", scale, rest)
-    check_settings([path], [experiment])
-    start_or_resume(path, experiment, quiet)
-    played = before_and_after(made, start, path, EPISODES[scale])
+def print_matrices(made: Pool, learners: Sequence[Learner], request: Request) -> Path:
+    """Figure 2: cross-play of a learner and its partners before and after, each in its folder."""
+    (one,) = learners
+    played = before_and_after(made, one.start, one.run.path, EPISODES[request.scale])
     for when, (names, score, returns) in played.items():
-        title = f"Hanabi, {when} a life with {len(start.partners)} partners"
+        title = f"Hanabi, {when} a life with {len(one.start.partners)} partners"
         matrix = Matrix(names, score, returns, title)
-        print_matrix(console(), matrix)
-        target = folder / when
-        target.mkdir(exist_ok=True)
-        write_matrix(matrix, target)
-    return folder
+        print_matrix(wide_console(), matrix)
+        folder = request.folder / when
+        folder.mkdir(exist_ok=True)
+        write_matrix(matrix, folder)
+    return request.folder
 
 
-def reproduce(name: str, scale: str, out: Path | None, words: Sequence[str], quiet: bool) -> Path:
-    """Tables 2, 6 and 7, and Figure 2, by the name of the target."""
-    short = name.removeprefix(PREFIX)
-    return (
-        figure(scale, out, words, quiet)
-        if short == FIGURE
-        else table(short, scale, out, words, quiet)
-    )
+def play_table(number: int, shows: str, best: bool, printed: int, recorded: str = "") -> Target:
+    """A table whose figures of the pool are printed in that or another table."""
+    figures = published(f"lifelong_hanabi/table-{printed}")
+    measure = PlayTable(number, best, {**figures, **published("lifelong_hanabi/learners")})
+    name, learners = f"lifelong_hanabi/table-{number}", tuple(CONTINUAL)
+    return LearnersTarget(name, shows, recorded=recorded, learners=learners, measure=measure)
+
+
+def pool() -> PoolTarget:
+    """The pool."""
+    return PoolTarget("lifelong_hanabi/pool", "a pool of agents and their play", 60.0, PAGE)
+
+
+def of_pool() -> list[Target]:
+    """What is made from a pool. Table 2 has a part of Table 7."""
+    name, shows = "lifelong_hanabi/figure-2", "cross-play before and after"
+    one = ["IQL + ER"]
+    return [
+        play_table(2, "best agents and those who learn", True, printed=7, recorded=PAGE),
+        play_table(6, "the same, mean over agents", False, printed=6),
+        play_table(7, "the same as table-2", True, printed=7),
+        LearnersTarget(name, shows, recorded=PAGE, learners=one, measure=print_matrices),
+    ]

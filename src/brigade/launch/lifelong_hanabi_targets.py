@@ -1,15 +1,16 @@
-"""Table 1 and the learning curves of the Lifelong Hanabi paper (003), with the numbers of Table 1.
+"""Table 1 and the learning curves of the Lifelong Hanabi paper (003).
 
 Tables 2, 6 and 7 and Figure 2 also need the pool's own cross-play: see `hanabi_tables`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from brigade.launch.target import Figure, Row, Target
+from brigade.benchmarks.published import published
+from brigade.launch.run_table import Row, RunTable
 
 METHODS = {
     "Naive": "ft",
@@ -19,20 +20,6 @@ METHODS = {
     "AGEM": "agem",
     "Multi-Task": "mtl",
 }
-TABLE_1 = {  # zero-shot A_T and F_T, few-shot A_T and F_T
-    ("Naive", "adam"): (0.39, 0.60, 0.52, 0.44),
-    ("EWC off.", "adam"): (0.45, 0.45, 0.60, 0.27),
-    ("EWC on.", "adam"): (0.55, 0.28, 0.63, 0.17),
-    ("ER", "adam"): (0.44, 0.26, 0.53, 0.20),
-    ("AGEM", "adam"): (0.38, 0.62, 0.57, 0.38),
-    ("Naive", "sgd"): (0.52, 0.15, 0.52, 0.14),
-    ("EWC off.", "sgd"): (0.49, 0.12, 0.50, 0.11),
-    ("EWC on.", "sgd"): (0.47, 0.12, 0.48, 0.11),
-    ("ER", "sgd"): (0.50, 0.05, 0.50, 0.04),
-    ("AGEM", "sgd"): (0.50, 0.13, 0.51, 0.12),
-    ("Multi-Task", "adam"): (0.70, 0.0, 0.77, 0.0),
-    ("Multi-Task", "sgd"): (0.50, 0.0, 0.51, 0.0),
-}
 MEASURES = (
     "lifelong_average",
     "lifelong_forgetting",
@@ -41,11 +28,13 @@ MEASURES = (
 )
 CURVES = ("current_score", *MEASURES[:2], "future_score", *MEASURES[2:], "generalisation")
 OPTIMIZERS = {"adam": "Adam", "sgd": "SGD"}
+KINDS = {"hard": "hard", "easy": "easy", "10": "ten"}  # of streams
+PAGE = "lifelong_hanabi.md"
 
 SGD_COEFFICIENT = 30.0  # EWC's, with SGD: at Adam's 100 the penalty's steps overshoot
 SEQUENCE = 80  # timesteps, in the paper
 PAPER_MEMORY = 32768 * SEQUENCE  # timesteps of a task's episodic memory
-SMALL_STEPS, SMALL_TASK = 7.2e6, 2e5  # over all runs of a small table, and at most per task
+SMALL_TASK = 2e5  # steps, at most
 
 NOTE = (
     "Partners come from the pool of --env.pool; by default the ready-made one, of a small game. "
@@ -86,38 +75,38 @@ def small(settings: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def target(
-    name: str, title: str, rows: tuple[Row, ...], measures: tuple[str, ...], note: str, tasks: int
-) -> Target:
-    """A target whose small runs have one seed and share a budget of steps."""
-    steps = min(SMALL_TASK, SMALL_STEPS / (len(rows) * tasks))
-    small = {"preset": "laptop", "seeds": 1, "tasks": tasks, "steps_per_task": steps}
-    return Target(f"lifelong_hanabi/{name}", title, rows, measures, small, note)
+def table(
+    name: str, shows: str, title: str, rows: tuple[Row, ...], measures: tuple[str, ...], note: str
+) -> RunTable:
+    """A table whose small runs have one seed."""
+    tasks = 10 if rows[0].settings["benchmark"] == "lifelong_hanabi/10" else 5
+    small = {"preset": "laptop", "seeds": 1, "tasks": tasks, "steps_per_task": SMALL_TASK}
+    name = f"lifelong_hanabi/{name}"
+    found = RunTable(name, shows, title=title, rows=rows, measures=measures, small=small)
+    return replace(found, note=note)
 
 
-def row(
-    name: str, settings: Mapping[str, Any], published: Mapping[str, Figure] | None = None
-) -> Row:
+def row(name: str, settings: Mapping[str, Any]) -> Row:
     """A run, with smaller memories at the small scale."""
-    return Row(name, settings, published or {}, small=small(settings))
+    return Row(name, settings, small=small(settings))
 
 
-def table_1(level: str) -> Target:
+def table_1() -> RunTable:
     """Methods with both optimisers on the hard stream."""
+    found = published("lifelong_hanabi/table-1")
+    names = {name: name.rpartition(" ")[::2] for name in found}  # method and optimiser
     rows = tuple(
-        row(
-            f"{name} {OPTIMIZERS[optimizer]}",
-            life("hard", METHODS[name], optimizer),
-            dict(zip(MEASURES, map(Figure, numbers), strict=True)),
-        )
-        for (name, optimizer), numbers in TABLE_1.items()
+        row(name, life("hard", METHODS[method], optimizer.lower()))
+        for name, (method, optimizer) in names.items()
     )
     title = "Lifelong learning with five hard partners (Table 1)"
     measures = (*MEASURES, "generalisation")
-    return target("table-1", title, rows, measures, f"{NOTE} {SGD_NOTE}", tasks=5)
+    shows = "methods with hard partners"
+    made = table("table-1", shows, title, rows, measures, f"{NOTE} {SGD_NOTE}")
+    return replace(made, published=found, minutes=18.0, recorded=PAGE)
 
 
-def curves(number: int, stream: str, optimizer: str, level: str) -> Target:
+def curves(number: int, stream: str, optimizer: str, recorded: str = "") -> RunTable:
     """All methods with one optimiser on one stream (Figures 3 and 7 to 12)."""
     tasks = 10 if stream == "10" else 5
     rows = tuple(
@@ -127,10 +116,12 @@ def curves(number: int, stream: str, optimizer: str, level: str) -> Target:
     note = f"{PLOT} {NOTE} The curves are those of 'brigade report' on the runs."
     if optimizer == "sgd":
         note = f"{note} {SGD_NOTE}"
-    return target(f"figure-{number}", title, rows, CURVES, note, tasks)
+    shows = f"{KINDS[stream]} partners, {OPTIMIZERS[optimizer]}"
+    found = table(f"figure-{number}", shows, title, rows, CURVES, note)
+    return replace(found, recorded=recorded)
 
 
-def figure_4(level: str) -> Target:
+def figure_4() -> RunTable:
     """ER with small and large memories, and with few and many few-shot updates."""
     rows = []
     for optimizer, name in OPTIMIZERS.items():
@@ -149,10 +140,11 @@ def figure_4(level: str) -> Target:
         "has 2k and 8k, a 16th and a quarter; at the small scale it is 100,000 timesteps in all."
     )
     note = f"{PLOT} {memory} {NOTE} {SGD_NOTE}"
-    return target("figure-4", title, tuple(rows), CURVES, note, tasks=5)
+    shows = "memory size and few-shot updates"
+    return replace(table("figure-4", shows, title, tuple(rows), CURVES, note), recorded=PAGE)
 
 
-def figure_5(level: str) -> Target:
+def figure_5() -> RunTable:
     """ER with three replay strategies on ten partners."""
     rows = []
     for name, strategy in (("ER", "surprise"), ("ER FIFO", "uniform"), ("ER Reward", "reward")):
@@ -160,18 +152,20 @@ def figure_5(level: str) -> Target:
         settings["q"]["priority"] = strategy
         rows.append(row(name, settings))
     title = "Replay strategies with ten partners (Figure 5)"
-    return target("figure-5", title, tuple(rows), CURVES, f"{PLOT} {NOTE}", tasks=10)
+    note = f"{PLOT} {NOTE}"
+    return table("figure-5", "replay strategies", title, tuple(rows), CURVES, note)
 
 
-TARGETS: dict[str, Callable[[str], Target]] = {
-    "lifelong_hanabi/table-1": table_1,
-    "lifelong_hanabi/figure-3": partial(curves, 3, "hard", "adam"),
-    "lifelong_hanabi/figure-4": figure_4,
-    "lifelong_hanabi/figure-5": figure_5,
-    "lifelong_hanabi/figure-7": partial(curves, 7, "hard", "adam"),
-    "lifelong_hanabi/figure-8": partial(curves, 8, "easy", "adam"),
-    "lifelong_hanabi/figure-9": partial(curves, 9, "hard", "sgd"),
-    "lifelong_hanabi/figure-10": partial(curves, 10, "easy", "sgd"),
-    "lifelong_hanabi/figure-11": partial(curves, 11, "10", "adam"),
-    "lifelong_hanabi/figure-12": partial(curves, 12, "10", "sgd"),
-}
+def figures() -> list[RunTable]:
+    """All figures of learning curves."""
+    return [
+        curves(3, "hard", "adam", recorded=PAGE),
+        figure_4(),
+        figure_5(),
+        curves(7, "hard", "adam"),
+        curves(8, "easy", "adam"),
+        curves(9, "hard", "sgd"),
+        curves(10, "easy", "sgd"),
+        curves(11, "10", "adam"),
+        curves(12, "10", "sgd"),
+    ]

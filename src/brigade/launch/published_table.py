@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from brigade.launch.target import Figure, Row, Target
+from brigade.benchmarks.published import Figure
 from brigade.report.estimate import FEW, Estimate, spread_for
-from brigade.report.read import RunData, read_run
-from brigade.report.summary import estimate, find
+from brigade.report.table import MISSING, Table, as_bytes, wide_console
+from brigade.report.table import Cell as TableCell
 from brigade.runs.folder import write_atomically
 
-UNKNOWN = Estimate(())
 HEADINGS = ("run", "measure", "ours", "published", "difference", "within")
 WITHIN = {  # by what stands beside our means
     "seeds": "Within: whether the published number lies between our lowest and highest seed, in "
@@ -54,42 +49,23 @@ class Cell:
 
     def texts(self) -> tuple[str, ...]:
         """The cells of a table row."""
-        covered = {None: "-", True: "yes", False: "no"}[self.covered]
-        difference = "-" if self.difference is None else f"{self.difference:+.2f}"
-        published = "-" if self.published is None else str(self.published)
+        covered = {None: MISSING, True: "yes", False: "no"}[self.covered]
+        difference = MISSING if self.difference is None else f"{self.difference:+.2f}"
+        published = MISSING if self.published is None else str(self.published)
         return self.row, self.measure, str(self.ours), published, difference, covered
 
 
-def compute_cells(target: Target, rows: Sequence[Row], folders: Sequence[Path]) -> list[Cell]:
-    """Compute every measure of every run."""
-    runs = [read_run(folder) for folder in folders]
-    return [
-        cell(row, name, run)
-        for row, run in zip(rows, runs, strict=True)
-        for name in target.measures
-    ]
-
-
-def cell(row: Row, measure: str, run: RunData) -> Cell:
-    """A measure of a run, and the published number."""
-    found = find(measure)
-    ours = estimate(found, found.compute(run)) or UNKNOWN
-    return Cell(row.name, found.title, ours, row.published.get(measure))
-
-
-def print_table(console: Console, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:
+def print_table(title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:
     """Print one line per measure, with a rule between runs."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if index < 2 else "right", no_wrap=True)
-    for index, each in enumerate(cells):
-        first = index == 0 or cells[index - 1].row != each.row
-        last = index + 1 == len(cells) or cells[index + 1].row != each.row
-        name, *rest = each.texts()
-        table.add_row(name if first else "", *rest, end_section=last)
-    console.print(table)
-    for note in (*explanations(cells), *notes):
-        console.print(note)
+    beside = [*explanations(cells), *notes]
+    Table(HEADINGS, rows_of(cells), title, beside, names=2, grouped=True).to_terminal(
+        wide_console()
+    )
+
+
+def rows_of(cells: Sequence[Cell]) -> list[list[Any]]:
+    """The rows of a table: names, then numbers of ours."""
+    return [[*each.texts()[:2], *map(TableCell, each.texts()[2:])] for each in cells]
 
 
 def explanations(cells: Sequence[Cell]) -> list[str]:
@@ -102,15 +78,10 @@ def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) 
     """Write table.md, table.csv and table.json."""
     notes = [*explanations(cells), *notes]
     lines = [f"# {title}", "", *notes, ""] if notes else [f"# {title}", ""]
-    lines += [_markdown(COLUMNS), _markdown(["---"] * len(COLUMNS))]
-    lines += [_markdown(each.texts()) for each in cells]
+    table = Table(COLUMNS, rows_of(cells), names=len(COLUMNS))
     path = folder / "table.md"
-    write_atomically(path, ("\n".join(lines) + "\n").encode())
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(COLUMNS)
-    writer.writerows(each.texts() for each in cells)
-    write_atomically(folder / "table.csv", text.getvalue().encode())
+    write_atomically(path, as_bytes("\n".join(lines) + "\n" + table.to_markdown()))
+    write_atomically(folder / "table.csv", table.to_csv())
     numbers = [
         {
             "run": each.row,
@@ -132,7 +103,3 @@ def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) 
 def _number(value: float) -> float | None:
     """A number for JSON, which has no nan."""
     return None if np.isnan(value) else value
-
-
-def _markdown(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(texts) + " |"

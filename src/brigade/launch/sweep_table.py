@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from brigade.launch.sweep_plan import Over, Sweep
 from brigade.metrics.result import Floats
 from brigade.report.measures import Measure
-from brigade.report.numbers import safe
 from brigade.report.read import RunData, read_run
 from brigade.report.summary import Summary, summary
+from brigade.report.table import MISSING, Cell, Table, as_bytes
 from brigade.report.tables import count, explanations, schedule, show
 from brigade.runs.folder import RunFolderError, write_atomically
 
@@ -112,80 +107,58 @@ def read_results(sweep: Sweep) -> Results:
     return Results(sweep.over, tuple(rows))
 
 
-def cells(results: Results, mark: tuple[str, str]) -> list[list[str]]:
-    """The values and measures of every run, the best between two marks."""
+def table(results: Results) -> Table:
+    """The values and measures of every run, the best marked."""
     measures = results.measures
     best = {name: results.best(name, measure) for name, measure in measures.items()}
-    rows = []
-    for index, row in enumerate(results.rows):
-        shown = {name: show(row.numbers.values.get(name)) if row.numbers else "-" for name in best}
-        marked = [
-            f"{mark[0]}{text}{mark[1]}" if best[name][index] else text
-            for name, text in shown.items()
+    rows = [
+        [
+            *row.values,
+            *(
+                Cell(
+                    show(row.numbers.values.get(name)) if row.numbers else MISSING, best=is_best[n]
+                )
+                for name, is_best in best.items()
+            ),
         ]
-        rows.append([*row.values, *marked])
-    return rows
-
-
-def headings(results: Results) -> list[str]:
-    """The swept settings and the measures."""
-    titles = [measure.title for measure in results.measures.values()]
-    return [*(each.setting for each in results.over), *titles]
+        for n, row in enumerate(results.rows)
+    ]
+    titles = [measure.title for measure in measures.values()]
+    headings = [*(each.setting for each in results.over), *titles]
+    return Table(headings, rows, results.title(), results.notes(), names=len(results.over))
 
 
 def print_results(console: Console, results: Results) -> None:
     """Print the table; a star marks the best of a column."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, heading in enumerate(headings(results)):
-        table.add_column(heading, justify="left" if index < len(results.over) else "right")
-    for row in cells(results, ("", " *")):
-        table.add_row(*(star(text, index >= len(results.over)) for index, text in enumerate(row)))
-    console.print(Text(results.title()))
-    console.print(table)
-    for note in ["* is the best.", *results.notes()]:
-        console.print(Text(note))
-
-
-def star(text: str, is_number: bool) -> Text:
-    """A cell; numbers without a star keep its place free, so that they are aligned."""
-    best = is_number and text.endswith(" *")
-    return Text(text if best or not is_number else f"{text}  ", style="bold" if best else "")
+    shown = table(results)
+    replace(shown, notes=["* is the best.", *shown.notes]).to_terminal(console)
 
 
 def write_tables(results: Results, folder: Path, words: Sequence[str]) -> list[Path]:
     """Write table.md, for people, and table.csv, a row per run and measure."""
     paths = [folder / "table.md", folder / "table.csv"]
-    write_atomically(paths[0], markdown(results, words).encode())
-    write_atomically(paths[1], as_csv(results).encode("utf-8", "replace"))
+    write_atomically(paths[0], as_bytes(markdown(results, words)))
+    write_atomically(paths[1], as_csv(results))
     return paths
 
 
 def markdown(results: Results, words: Sequence[str]) -> str:
     """The table with the best in bold, and the command that made it."""
-    heads = headings(results)
-    lines = [f"# {results.title()}", "", row_of(heads), row_of(["---"] * len(heads))]
-    lines += [row_of(row) for row in cells(results, ("**", "**"))]
-    lines += ["", *results.notes(), "", f"`brigade sweep {shlex.join(words)}`", ""]
-    return "\n".join(lines)
+    shown = table(results)
+    notes = "\n".join(shown.notes)
+    command = f"`brigade sweep {shlex.join(words)}`"
+    return f"# {shown.title}\n\n{shown.to_markdown()}\n{notes}\n\n{command}\n"
 
 
-def row_of(texts: Sequence[str]) -> str:
-    """A row of a table in Markdown."""
-    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
-
-
-def as_csv(results: Results) -> str:
+def as_csv(results: Results) -> bytes:
     """One row per run and measure, at full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["run", *(each.setting for each in results.over), *COLUMNS])
+    rows = []
     for name, measure in results.measures.items():
         best = results.best(name, measure)
         for row, is_best in zip(results.rows, best, strict=True):
             found = row.numbers.values.get(name) if row.numbers else None
-            numbers = (found.mean, found.half_width) if found else (np.nan, np.nan)
-            texts = ["" if np.isnan(number) else number for number in numbers]
-            seeds = row.numbers.seeds if row.numbers else ""
+            numbers = (found.mean, found.half_width) if found else (None, None)
+            seeds = row.numbers.seeds if row.numbers else None
             words = ["yes" if each else "no" for each in (is_best, row.finished)]
-            writer.writerow([*map(safe, (row.name, *row.values)), name, *texts, seeds, *words])
-    return out.getvalue()
+            rows.append([row.name, *row.values, name, *numbers, seeds, *words])
+    return Table(["run", *(each.setting for each in results.over), *COLUMNS], rows).to_csv()

@@ -1,44 +1,92 @@
-"""A published table: its runs, its measures and the published numbers."""
+"""What `brigade reproduce` can do: the tables, figures and studies of papers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import argparse
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from brigade.errors import UserError
+from brigade.launch.stage import Stage
+
+AnyScale = TypeVar("AnyScale", bound=Any)  # a dataclass
+SCALES = {
+    "small": "minutes on two CPU cores",
+    "medium": "an hour or two",
+    "paper": "the published settings",
+}
+SMALL_NOTE = (
+    "Small scale: few tasks, seeds and steps. It shows how the table is produced and says nothing "
+    "about the paper."
+)
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A published number, with the half-width of its interval if the paper gives one."""
+class Request:
+    """What of a target is asked for, and where."""
 
-    value: float
-    half_width: float | None = None
-
-    def __str__(self) -> str:
-        if self.half_width is None:
-            return f"{self.value:.2f}"
-        return f"{self.value:.2f} ± {self.half_width:.2f}"
+    folder: Path
+    scale: str = "small"
+    words: Sequence[str] = ()  # settings of `brigade run`, for all runs
+    flags: Mapping[str, Any] = field(default_factory=dict)  # the target's own
 
 
 @dataclass(frozen=True)
-class Row:
-    """One run of a table."""
+class Plan:
+    """The stages of a target in a folder, and what prints and saves its results.
+
+    `measure` returns the path to look at.
+    """
+
+    stages: Sequence[Stage]
+    measure: Callable[[], Path]
+
+
+@dataclass(frozen=True)
+class Target(ABC):
+    """The description of a target."""
 
     name: str
-    settings: Mapping[str, Any]  # as in a config file
-    published: Mapping[str, Figure] = field(default_factory=dict)  # by measure
-    heavy: bool = False  # too slow for two CPU cores: skipped at the small scale
-    small: Mapping[str, Any] = field(default_factory=dict)  # its own changes at the small scale
+    shows: str = ""  # in a few words
+    minutes: float | None = None  # at the small scale on two CPU cores, if it was timed
+    recorded: str = ""  # the page in docs/results that has a recorded result
+    levelled: bool = False  # whether it depends on --level
+
+    about: ClassVar[str]  # what the command does
+    result: ClassVar[str] = "table"  # what `measure` returns
+    scales: ClassVar[Sequence[str]] = ("small", "paper")
+
+    @abstractmethod
+    def plan(self, request: Request) -> Plan:
+        """What is done for it; settings are checked, nothing is written."""
+
+    @abstractmethod
+    def steps(self, scale: str) -> float:
+        """The environment steps of all its runs, over all seeds."""
+
+    def add_flags(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027
+        """Add the flags that only this target has."""
+
+    @property
+    def folder_name(self) -> str:
+        """The name of its folder in reproductions/, before the scale."""
+        return slug(self.name)
 
 
-@dataclass(frozen=True)
-class Target:
-    """A table or figure. `small` has settings that take minutes on two CPU cores."""
+def with_flags(scale: AnyScale, flags: Mapping[str, Any]) -> AnyScale:
+    """A scale with the values that flags of the same names have."""
+    seeds = flags.get("seeds")
+    if seeds is not None and seeds < 1:
+        raise UserError(f"--seeds is {seeds}; it must be at least 1")
+    given = {each.name: flags.get(each.name) for each in fields(scale)}
+    changes = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v}
+    return replace(scale, **changes)
 
-    id: str
-    title: str
-    rows: tuple[Row, ...]
-    measures: tuple[str, ...]  # names from `brigade list measures`
-    small: Mapping[str, Any]
-    note: str = ""
-    needs_baselines: bool = False
+
+def slug(name: str) -> str:
+    """A folder name: lower case, with dashes."""
+    plain = "".join(letter if letter.isalnum() else " " for letter in name.lower())
+    return "-".join(plain.split())

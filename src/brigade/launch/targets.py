@@ -1,25 +1,36 @@
-"""All tables and figures that `brigade reproduce` knows."""
+"""All tables, figures and studies that `brigade reproduce` knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from brigade.errors import UserError
-from brigade.launch import lifelong_hanabi_targets as lifelong_hanabi
-from brigade.launch import meal_targets as meal
+from brigade.launch import hanabi_tables, lifelong_hanabi_targets, meal_targets, zsc_targets
 from brigade.launch.target import Target
 from brigade.registry import unknown_name
 
-TARGETS: dict[str, Callable[[str], Target]] = {
-    **meal.TARGETS,
-    **lifelong_hanabi.TARGETS,
-}
+
+def targets(level: str = "1") -> dict[str, Target]:
+    """All targets by name; those that have levels at this one."""
+    found = [
+        *meal_targets.targets(level),
+        hanabi_tables.pool(),
+        lifelong_hanabi_targets.table_1(),
+        *hanabi_tables.of_pool(),
+        *lifelong_hanabi_targets.figures(),
+        zsc_targets.STUDY,
+    ]
+    return {target.name: target for target in found}
 
 
-def find_target(name: str, level: str | None) -> Target:
+def named(name: str, level: str = "1") -> Target | None:
+    """The target with a name, if there is one."""
+    return zsc_targets.study_of(name) or targets(level).get(name)
+
+
+def find_target(name: str, level: str | None = None) -> Target:
     """The target with a name; `level` only for targets that have one."""
-    if name not in TARGETS:
-        raise UserError(unknown_name("target", name, TARGETS))
-    if level is not None and name not in meal.LEVELLED:
+    found = named(name, level or "1")
+    if found is None:
+        raise UserError(unknown_name("target", name, targets()))
+    if level is not None and not found.levelled:
         raise UserError(f"{name} has no levels; remove --level")
-    return TARGETS[name](level or "1")
+    return found

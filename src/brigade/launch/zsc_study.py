@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from safetensors import safe_open
 
 from brigade import registry
 from brigade.benchmarks.zsc_eval import kitchen, num_partners, table_of
@@ -24,7 +26,7 @@ from brigade.envs.overcooked.preferences import candidates as all_candidates
 from brigade.errors import UserError
 from brigade.launch.audit import acting_twins, greedy_actions, probe_views, refuse_leakage
 from brigade.launch.films import save_film
-from brigade.launch.stage import Stage
+from brigade.launch.stage import Computation, Run, Runs, Stage
 from brigade.partners.files import Policies, load_policies
 from brigade.registry import unknown_name
 from brigade.report.zsc_candidates import (
@@ -34,28 +36,22 @@ from brigade.report.zsc_candidates import (
     read_behaviour,
     without,
 )
-from brigade.runs.assemble import assemble
 from brigade.runs.config import Experiment, from_dict, merged
-from brigade.runs.ensure import check_settings, start_or_resume
 from brigade.runs.export import policies_of, provenance
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
-from brigade.runs.run import load
+from brigade.runs.run import RunResult, load
 from brigade.runs.snapshots import at_stages
 from brigade.train.crossplay import play_with
 
 PARTNERS, RESPONSES = "partners.safetensors", "responses.safetensors"
 POOL = "pool.safetensors"  # biased policies that are not evaluation partners, to train with
 PLAYED = "played.npz"
+POPULATION = "population.safetensors"  # in the folder of a run
 # How each algorithm makes its ego: by itself, or with a population.
 ALONE = ("sp", "e3t", "cole", "cec")
 COPLAY = ("fcp", "mep", "trajedi", "hsp", "brdiv", "lbrdiv", "comedi")
 ALGORITHMS = ("sp", "e3t", "fcp", "mep", "trajedi", "hsp", "cole")  # the paper's
 KNOWN = (*ALGORITHMS, "cec", "brdiv", "lbrdiv", "comedi")
-
-
-LAST_STEP = "measurement"
-Say = Callable[[str], None]
-Step = tuple[str, Callable[[bool, Say], None]]  # its name, and a function of (quiet, tell)
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class Study:
     scale: Scale = SMALL
     algorithms: tuple[str, ...] = ALGORITHMS
     seed: int = 0
-    words: tuple[str, ...] = ()
+    words: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         kitchen(self.layout)
@@ -118,11 +114,20 @@ class Study:
 
     def game(self) -> tuple[Benchmark, Any]:
         """Where egos are measured, and the task."""
-        benchmark = self.candidates_run()[1].benchmark()
+        benchmark = self.candidates_run().experiment.benchmark()
         return benchmark, benchmark.sequence(0, 1, 1)[0]
 
-    def candidates_run(self) -> tuple[Path, Experiment]:
+    def run(self, name: str, path: Path, make: Callable[[], Experiment], *needs: Path) -> Run:
+        """A run whose policies are exported."""
+        return Run(name, path, make, needs, lambda result, how: export(result))
+
+    def candidates_run(self) -> Run:
         """All candidates and their best responses, in one program."""
+        name = f"{self.num_candidates} biased policies and their best responses"
+        return self.run(name, self.folder / "candidates", self.candidates)
+
+    def candidates(self) -> Experiment:
+        """Their settings."""
         number, scale = self.num_candidates, self.scale
         settings = {
             "generator": "hsp",
@@ -131,11 +136,15 @@ class Study:
             "snapshots": scale.evaluations,
             **self.fading(scale.candidate_steps),
         }
-        experiment = self.experiment(settings, scale.candidate_steps * number, scale.envs * number)
-        return self.folder / "candidates", experiment
+        return self.experiment(settings, scale.candidate_steps * number, scale.envs * number)
 
-    def population_run(self, name: str) -> tuple[Path, Experiment]:
+    def population_run(self, name: str) -> Run:
         """A population for co-play."""
+        path = self.folder / "populations" / name
+        return self.run(f"population {name}", path, partial(self.population, name))
+
+    def population(self, name: str) -> Experiment:
+        """The settings of a population."""
         scale = self.scale
         settings = {
             "generator": name,
@@ -144,44 +153,62 @@ class Study:
         }
         tables = registry.get("generators", name)(members=scale.members).tables
         envs = max(scale.envs * scale.members // tables, 1) * tables
-        experiment = self.experiment(settings, scale.population_steps * scale.members, envs)
-        return self.folder / "populations" / name, experiment
+        return self.experiment(settings, scale.population_steps * scale.members, envs)
 
-    def ego_run(self, name: str) -> tuple[Path, Experiment]:
+    def ego_run(self, name: str) -> Run:
         """The egos of an algorithm, one per seed."""
-        scale, path = self.scale, self.folder / "egos" / name
-        seeds: dict[str, Any] = {"seeds": scale.seeds, "seed": self.seed_of(name)}
-        if name == "sp":
-            return path, self.experiment(seeds, scale.alone_steps, scale.envs)
-        if name == "cec":
-            settings = seeds | {"env": {"kitchens": scale.kitchens}}
-            return path, self.experiment(settings, scale.cec_steps, scale.envs)
-        if name == "e3t":
-            return path, self.experiment(seeds | {"generator": name}, scale.alone_steps, scale.envs)
-        if name == "cole":
-            archive = {"archive": scale.archive, "generation": scale.generation}
-            settings = seeds | {"generator": name, "generator_settings": archive}
-            settings |= self.fading(scale.cole_steps)
-            return path, self.experiment(settings, scale.cole_steps, scale.envs)
-        settings = seeds | {
-            "partners": [str(file) for file in self.training_files(name)],
+        path, files = self.folder / "egos" / name, self.training_files(name)
+        return self.run(f"ego {name}", path, partial(self.ego, name), *files)
+
+    def ego(self, name: str) -> Experiment:
+        """The settings of egos."""
+        seeds = {"seeds": self.scale.seeds, "seed": self.seed_of(name)}
+        settings = self.alone(name) if name in ALONE else self.coplay(name)
+        return self.experiment(seeds | settings, self.ego_steps(name), self.scale.envs)
+
+    def ego_steps(self, name: str) -> float:
+        """The environment steps of each ego of an algorithm."""
+        scale = self.scale
+        steps = {"cec": scale.cec_steps, "cole": scale.cole_steps}
+        return steps.get(name, scale.alone_steps if name in ALONE else scale.ego_steps)
+
+    def alone(self, name: str) -> dict[str, Any]:
+        """How egos learn without a population."""
+        scale = self.scale
+        archive = {"archive": scale.archive, "generation": scale.generation}
+        cole = {"generator": "cole", "generator_settings": archive}
+        settings: dict[str, dict[str, Any]] = {
+            "sp": {},
+            "e3t": {"generator": "e3t"},
+            "cec": {"env": {"kitchens": scale.kitchens}},
+            "cole": cole | self.fading(scale.cole_steps),
+        }
+        return settings[name]
+
+    def coplay(self, name: str) -> dict[str, Any]:
+        """How egos learn with a population, in which no evaluation partner may be."""
+        benchmark, task = self.game()
+        files = self.training_files(name)
+        refuse_leakage(benchmark.env, task, self.folder / "selection" / PARTNERS, files)
+        settings = {
+            "partners": [str(file) for file in files],
             "partners_of_seed": self.partners_of_seed(name),
-            "network": {"memory": scale.memory},
+            "network": {"memory": self.scale.memory},
             "eval_episodes": 4,
-            **self.fading(scale.ego_steps),
+            **self.fading(self.scale.ego_steps),
         }
         if name == "mep":
             settings |= {"partner_sampling": "ranked", "rank_exponent": 0.5}
-        return path, self.experiment(settings, scale.ego_steps, scale.envs)
+        return settings
 
     def training_files(self, name: str) -> list[Path]:
         """The policy files that an ego is trained with."""
         if name in ALONE:
             return []
-        mep = self.folder / "populations" / "mep" / "population.safetensors"
+        mep = self.folder / "populations" / "mep" / POPULATION
         if name == "hsp":
             return [mep, self.folder / "selection" / POOL]
-        return [self.folder / "populations" / name / "population.safetensors"]
+        return [self.folder / "populations" / name / POPULATION]
 
     def partners_of_seed(self, name: str) -> list[str]:
         """Whom each ego meets: some agents of the population at all their skills, another choice
@@ -201,86 +228,35 @@ class Study:
 
     # --- all of it ---
 
-    def run(self, quiet: bool = False, say: Say = print, until: str = LAST_STEP) -> None:
-        """Do the steps that are not done yet, up to and including `until`."""
-        self.check()
-        tell = (lambda text: None) if quiet else say
-        steps = self.steps()
-        last = [name for name, _ in steps].index(until)
-        for _, do in steps[: last + 1]:
-            do(quiet, tell)
-
-    def steps(self) -> tuple[Step, ...]:
-        """All steps, in the order in which they are done."""
+    def stages(self) -> tuple[Stage, ...]:
+        """From candidates to the games that are measured."""
         return (
-            ("candidates", self.train_candidates),
-            ("selection", self.choose_partners),
-            ("populations", self.train_populations),
-            ("egos", self.train_egos),
-            (LAST_STEP, self.play_all),
+            Runs("candidates", [self.candidates_run()]),
+            self.selection_stage(),
+            Runs("populations", [self.population_run(name) for name in self.populations()]),
+            Runs("egos", [self.ego_run(name) for name in self.algorithms]),
+            self.measurement_stage(),
         )
-
-    def train_candidates(self, quiet: bool, tell: Say) -> None:
-        """Train the candidates and their best responses."""
-        tell(f"candidates: {self.num_candidates} biased policies and their best responses")
-        self.ensure_run(*self.candidates_run(), quiet)
-
-    def choose_partners(self, quiet: bool, tell: Say) -> None:
-        """Choose the evaluation partners."""
-        self.selection_stage().ensure()
-        found = self.read_selection()
-        chosen, kept, dropped = (len(found[name]) for name in ("chosen", "kept", "dropped"))
-        tell(f"selection: {chosen} of {kept} candidates that deliver; {dropped} dropped")
-
-    def train_populations(self, quiet: bool, tell: Say) -> None:
-        """Train the populations that egos learn with."""
-        for name in self.populations():
-            tell(f"population: {name}")
-            self.ensure_run(*self.population_run(name), quiet)
-
-    def train_egos(self, quiet: bool, tell: Say) -> None:
-        """Train the egos, with partners that were checked."""
-        for name in self.algorithms:
-            tell(f"ego: {name}")
-            self.audit(name)
-            self.ensure_run(*self.ego_run(name), quiet)
-
-    def play_all(self, quiet: bool, tell: Say) -> None:
-        """Play all egos with all evaluation partners."""
-        tell("measurement")
-        self.measurement_stage().ensure()
 
     @property
     def played(self) -> Path:
         """The file of all games that were played."""
         return self.folder / "measurement" / PLAYED
 
-    def check(self) -> None:
-        """Check all settings that can be checked before anything is trained."""
-        runs = [self.candidates_run(), *(self.population_run(name) for name in self.populations())]
-        runs += [self.ego_run(name) for name in self.algorithms if name in ALONE]
-        for _, experiment in runs:
-            assemble(experiment)
-        check_settings([path for path, _ in runs], [experiment for _, experiment in runs])
-
-    def ensure_run(self, path: Path, experiment: Experiment, quiet: bool) -> None:
-        """Train, continue or find a run, and export its policies."""
-        check_settings([path], [experiment])
-        start_or_resume(path, experiment, quiet)
-        file = path / "population.safetensors"
-        if not file.exists():
-            generator = experiment.generator
-            stages = ("final",) if generator is None else generator.stages
-            policies = at_stages(path, policies_of(load(path)), stages)
-            write_atomically(file, policies.as_bytes(half=True))
-        jax.clear_caches()  # the programs of many runs would exceed the memory maps of a process
+    def steps(self) -> float:
+        """The environment steps of all runs."""
+        scale = self.scale
+        return (
+            self.num_candidates * scale.candidate_steps
+            + len(self.populations()) * scale.members * scale.population_steps
+            + scale.seeds * sum(map(self.ego_steps, self.algorithms))
+        )
 
     # --- selection ---
 
-    def selection_stage(self) -> Stage:
+    def selection_stage(self) -> Computation:
         """Choose evaluation partners from the candidates."""
-        path, _ = self.candidates_run()
-        return Stage(
+        return Computation(
             name="selection",
             folder=self.folder / "selection",
             settings={
@@ -290,13 +266,13 @@ class Study:
                 "episodes": self.scale.episodes,
                 "seed": self.seed,
             },
-            files=[path / "returns.npz"],
+            files=[self.candidates_run().path / "returns.npz"],
             work=self.select,
         )
 
     def select(self, folder: Path) -> None:
         """Write the chosen partners, their best responses, and what is left to train with."""
-        path, _ = self.candidates_run()
+        path = self.candidates_run().path
         behaviour = read_behaviour(read_npz(path / "returns.npz"))
         try:
             chosen = choose(behaviour, self.num_partners, self.scale.min_return)
@@ -361,17 +337,11 @@ class Study:
 
     # --- measurement ---
 
-    def audit(self, name: str) -> None:
-        """Refuse to train an ego with its evaluation partners."""
-        benchmark, task = self.game()
-        partners = self.folder / "selection" / PARTNERS
-        refuse_leakage(benchmark.env, task, partners, self.training_files(name))
-
-    def measurement_stage(self) -> Stage:
+    def measurement_stage(self) -> Computation:
         """Play all egos with all evaluation partners."""
-        egos = [self.folder / "egos" / name / "population.safetensors" for name in self.algorithms]
+        egos = [self.folder / "egos" / name / POPULATION for name in self.algorithms]
         partners = self.folder / "selection" / PARTNERS
-        return Stage(
+        return Computation(
             name="measurement",
             folder=self.folder / "measurement",
             settings={
@@ -388,7 +358,7 @@ class Study:
         selection = self.read_selection()
         arrays = measured_before(folder / PLAYED, selection)  # of other algorithms
         for name in self.algorithms:
-            egos = load_policies(self.folder / "egos" / name / "population.safetensors")
+            egos = load_policies(self.folder / "egos" / name / POPULATION)
             arrays[name] = self.play(egos, self.folder / "selection" / PARTNERS)
         arrays["best_responses"] = np.asarray(selection["best_responses"])
         arrays["partners"] = np.array(selection["partners"])
@@ -398,7 +368,7 @@ class Study:
     def film(self, played: Mapping[str, np.ndarray]) -> None:
         """Record the ego with the highest mean return, with its best, median and worst partner."""
         best = max(self.algorithms, key=lambda name: float(played[name].mean()))
-        egos = load_policies(self.folder / "egos" / best / "population.safetensors")
+        egos = load_policies(self.folder / "egos" / best / POPULATION)
         partners = load_policies(self.folder / "selection" / PARTNERS)
         by_return = np.argsort(played[best][0].mean((1, 2)))
         chosen = {int(by_return[place]) for place in (0, len(by_return) // 2, -1)}
@@ -408,6 +378,23 @@ class Study:
             path = self.folder / "films" / f"{best}-with-{name}.gif"
             ego = egos.only(egos.names[:1])
             save_film(benchmark.env, task, ego, partners.only([name]), path, self.seed)
+
+
+def export(result: RunResult) -> None:
+    """Write the policies of a run in half precision, unless they are there."""
+    file = result.path / POPULATION
+    if file.exists() and is_half(file):  # `brigade run` exports a population in full precision
+        return
+    generator = result.experiment.generator
+    stages = ("final",) if generator is None else generator.stages
+    policies = at_stages(result.path, policies_of(load(result.path)), stages)
+    write_atomically(file, policies.as_bytes(half=True))
+
+
+def is_half(file: Path) -> bool:
+    """Whether a policy file has half precision."""
+    with safe_open(file, "numpy") as arrays:
+        return all(arrays.get_slice(name).get_dtype() == "F16" for name in arrays.keys())  # noqa: SIM118
 
 
 def agents_of(population: Policies) -> list[list[str]]:

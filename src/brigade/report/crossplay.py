@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +11,13 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from brigade.metrics.result import Floats
 from brigade.metrics.stats import mean_and_interval
 from brigade.report import page
 from brigade.report.estimate import Estimate, spread_for
-from brigade.report.numbers import safe
 from brigade.report.summary import mean_over_seeds
+from brigade.report.table import Table
 from brigade.report.tables import count
 from brigade.runs.folder import write_atomically
 
@@ -88,13 +85,12 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
     episodes = count(matrix.score.shape[-1], "episode")
     console.print(f"Scores in {matrix.game}, {episodes} per pair", markup=False)
     if len(matrix.names) <= MAX_COLUMNS:
-        table = Table(box=None, pad_edge=False)
-        table.add_column("on seat 0")
-        for number in range(1, len(matrix.names) + 1):
-            table.add_column(f"with {number}", justify="right")
-        for number, (name, row) in enumerate(zip(matrix.names, matrix.mean, strict=True), 1):
-            table.add_row(Text(f"{number} {name}"), *(f"{mean:.2f}" for mean in row))
-        console.print(table)
+        headings = ["on seat 0", *(f"with {n}" for n, _ in enumerate(matrix.names, 1))]
+        rows = [
+            [f"{number} {name}", *(f"{mean:.2f}" for mean in row)]
+            for number, (name, row) in enumerate(zip(matrix.names, matrix.mean, strict=True), 1)
+        ]
+        Table(headings, rows).to_terminal(console, "none")
     for line in (*headline(matrix), explanation(len(matrix.names), "policies")):
         if line:
             console.print(line)
@@ -111,17 +107,12 @@ def write_matrix(matrix: Matrix, folder: Path) -> list[Path]:
 
 
 def _csv(matrix: Matrix) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADINGS)
-    half = matrix.half_width
-    for (i, j), mean in np.ndenumerate(matrix.mean):
-        interval = "" if np.isnan(half[i, j]) else half[i, j]
-        names = (safe(matrix.names[i]), safe(matrix.names[j]))
-        writer.writerow(
-            (*names, matrix.score.shape[-1], mean, interval, matrix.returns[i, j].mean())
-        )
-    return text.getvalue().encode()
+    half, returns, games = matrix.half_width, matrix.returns.mean(-1), matrix.score.shape[-1]
+    rows = [
+        (matrix.names[i], matrix.names[j], games, mean, half[i, j], returns[i, j])
+        for (i, j), mean in np.ndenumerate(matrix.mean)
+    ]
+    return Table(HEADINGS, rows).to_csv()
 
 
 def heat_map(matrix: Matrix) -> bytes:

@@ -12,8 +12,8 @@ from brigade.report.estimate import Estimate, spread_for
 from brigade.report.read import RunData
 from brigade.report.style import series, themed
 from brigade.report.summary import Summary, mean_over_seeds, summary
+from brigade.report.table import MISSING
 from brigade.report.tables import (
-    MISSING,
     comparison,
     count,
     explanations,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 from brigade.report.estimate import Estimate
 from brigade.report.read import RunData
 from brigade.report.summary import Summary, summary
+from brigade.report.table import Table
 from brigade.runs.folder import write_atomically
 
 SCORES = ("run", "seed", "task", "task_name", "partner", "seat", "steps", "score", "return")
@@ -32,27 +31,15 @@ def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
     measures = list(dict.fromkeys(name for numbers in summaries for name in numbers.measures))
     estimates = [f"{name}{end}" for name in measures for end in SPREAD]
     contents = {
-        "scores.csv": csv_bytes(SCORES, _score_rows(runs)),
-        "summary.csv": csv_bytes((*SUMMARY, *estimates), _summary_rows(runs, summaries, measures)),
-        "seeds.csv": csv_bytes((*SEEDS, *measures), _seed_rows(runs, summaries, measures)),
+        "scores.csv": Table(SCORES, list(_score_rows(runs))),
+        "summary.csv": Table(
+            (*SUMMARY, *estimates), list(_summary_rows(runs, summaries, measures))
+        ),
+        "seeds.csv": Table((*SEEDS, *measures), list(_seed_rows(runs, summaries, measures))),
     }
-    for name, content in contents.items():
-        write_atomically(folder / name, content)
+    for name, table in contents.items():
+        write_atomically(folder / name, table.to_csv())
     return [folder / name for name in contents]
-
-
-def csv_bytes(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """A CSV file that spreadsheets can open safely."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([safe(heading) for heading in headings])
-    writer.writerows([safe(cell) for cell in row] for row in rows)
-    return text.getvalue().encode("utf-8", "replace")
-
-
-def safe(cell: Any) -> Any:
-    """Quote names that a spreadsheet would execute as a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@")) else cell
 
 
 def _score_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
@@ -87,7 +74,7 @@ def _seed_rows(
             for place, seed in enumerate(run.seeds):
                 values = (each.values[place] if each else np.nan for each in estimates)
                 named = (label, numbers.benchmark, numbers.method, seed, task, name)
-                yield (*named, *map(_cell, values))
+                yield (*named, *values)
 
 
 def _tasks(
@@ -100,15 +87,13 @@ def _tasks(
     yield "all", "", [numbers.values.get(name) for name in measures]
 
 
-def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float | str]:
-    """Mean, half-width of the interval, lowest and highest seed; empty if unknown."""
+def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float]:
+    """Mean, half-width of the interval, lowest and highest seed; nan if unknown."""
+    unknown = (np.nan,) * len(SPREAD)
     for each in estimates:
-        known = (each.mean, each.half_width, min(each.values), max(each.values)) if each else ()
-        yield from map(_cell, known or (np.nan,) * len(SPREAD))
-
-
-def _cell(value: float) -> float | str:
-    return "" if np.isnan(value) else value
+        yield from (
+            (each.mean, each.half_width, min(each.values), max(each.values)) if each else unknown
+        )
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:

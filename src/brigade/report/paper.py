@@ -12,12 +12,13 @@ from pathlib import Path
 from brigade.errors import UserError
 from brigade.report.estimate import Spread
 from brigade.report.html import write_report
-from brigade.report.numbers import csv_bytes, write_csv
+from brigade.report.numbers import write_csv
 from brigade.report.paper_figures import PaperFigure, paper_figures, score_matrix
-from brigade.report.paper_tables import PaperTable, describe, latex, paper_tables
+from brigade.report.paper_tables import PaperTable, describe, paper_tables
 from brigade.report.read import RunData
 from brigade.report.summary import summary
-from brigade.report.tables import labels, printable
+from brigade.report.table import Table, as_bytes, latex, printable
+from brigade.report.tables import labels
 
 MATRIX = ("run", "trained", "task", "task_name", "score")
 
@@ -66,12 +67,8 @@ def _fill(folder: Path, runs: Sequence[RunData], spread: Spread) -> None:
     (folder / "tables").mkdir()
     (folder / "figures").mkdir()
     for table in tables:
-        for kind, content in (
-            ("tex", table.latex()),
-            ("md", table.markdown()),
-            ("csv", table.csv()),
-        ):
-            (folder / "tables" / f"{table.name}.{kind}").write_bytes(content)
+        for name, content in table.files().items():
+            (folder / "tables" / name).write_bytes(content)
     (folder / "tables" / "matrix.csv").write_bytes(_matrix_csv(runs))
     for figure in figures:
         for name, content in figure.files().items():
@@ -84,16 +81,14 @@ def _fill(folder: Path, runs: Sequence[RunData], spread: Spread) -> None:
 
 def _matrix_csv(runs: Sequence[RunData]) -> bytes:
     """The matrices task x time, a row per entry."""
-    return csv_bytes(
-        MATRIX,
-        (
-            (label, row + 1, task + 1, run.task_names[task], float(score))
-            for label, run in zip(labels(runs), runs, strict=True)
-            for row, scores in enumerate(score_matrix(run))
-            for task, score in enumerate(scores)
-            if score == score  # known
-        ),
-    )
+    rows = [
+        (label, row + 1, task + 1, run.task_names[task], float(score))
+        for label, run in zip(labels(runs), runs, strict=True)
+        for row, scores in enumerate(score_matrix(run))
+        for task, score in enumerate(scores)
+        if score == score  # known
+    ]
+    return Table(MATRIX, rows).to_csv()
 
 
 def _figures_tex(figures: Sequence[PaperFigure]) -> bytes:
@@ -109,11 +104,10 @@ def _figures_tex(figures: Sequence[PaperFigure]) -> bytes:
                 f"\\end{{figure{star}}}",
                 "",
             ]
-    return "\n".join(lines).encode("utf-8", "replace")
+    return as_bytes("\n".join(lines))
 
 
 def _captions(tables: Sequence[PaperTable], figures: Sequence[PaperFigure]) -> bytes:
-    entries = [(f"tables/{table.name}", table.caption) for table in tables]
+    entries = [(f"tables/{table.name}", table.shown.title) for table in tables]
     entries += [(f"figures/{figure.name}", figure.caption) for figure in figures]
-    text = "\n".join(f"{name}\n  {printable(caption)}\n" for name, caption in entries)
-    return text.encode("utf-8", "replace")
+    return as_bytes("\n".join(f"{name}\n  {printable(caption)}\n" for name, caption in entries))

@@ -33,7 +33,8 @@ from brigade.report.paint import (
 from brigade.report.read import RunData
 from brigade.report.style import INK, LINE, Look, printed_series
 from brigade.report.summary import mean_over_seeds
-from brigade.report.tables import labels, printable
+from brigade.report.table import printable
+from brigade.report.tables import labels
 
 WIDTHS = {"one_column": 3.25, "two_columns": 6.75}  # inches
 FORMATS = ("pdf", "svg", "png")

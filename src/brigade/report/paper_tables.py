@@ -2,127 +2,39 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from brigade.report import statistics
 from brigade.report.estimate import SPREADS, Estimate, Spread, spread_for
 from brigade.report.measures import Measure
-from brigade.report.numbers import csv_bytes
 from brigade.report.read import RunData
 from brigade.report.summary import Summary
-from brigade.report.tables import count, labels, printable, schedule, unlike
+from brigade.report.table import Cell, Table, as_bytes
+from brigade.report.table import markdown as escape
+from brigade.report.tables import count, labels, schedule, unlike
 
 ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
 COLUMNS = ("mean", "std", "standard_error", "half_width", "min", "max")  # of an estimate in a CSV
-LATEX = {
-    **{char: f"\\{char}" for char in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-}
-MARKDOWN = {char: f"\\{char}" for char in "\\|`*_<>[]#"}
-
-
-COLUMN_HEADINGS = 4  # tables with more headings span both columns of a page
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A mean, or any text, and what stands beside it."""
-
-    text: str
-    beside: str = ""
-    best: bool = False
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table and the numbers behind it."""
+    """A table as it is shown, and the numbers behind it at full precision."""
 
     name: str  # of its files
-    caption: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    columns: Sequence[str]  # of the CSV
-    numbers: Sequence[Sequence[object]]
+    shown: Table  # its title is the caption
+    numbers: Table
 
-    def latex(self) -> bytes:
-        """A table environment for \\input; it needs the package booktabs."""
-        kind = "table*" if len(self.headings) > COLUMN_HEADINGS else "table"
-        lines = [
-            f"% {printable(self.caption)}",
-            "% Needs \\usepackage{booktabs}.",
-            f"\\begin{{{kind}}}",
-            "  \\centering",
-            f"  \\caption{{{latex(self.caption)}}}",
-            f"  \\label{{tab:{self.name}}}",
-            f"  \\begin{{tabular}}{{l{'c' * (len(self.headings) - 1)}}}",
-            "    \\toprule",
-            f"    {' & '.join(latex(heading) for heading in self.headings)} \\\\",
-            "    \\midrule",
-            *(f"    {' & '.join(_latex_cell(cell) for cell in row)} \\\\" for row in self.rows),
-            "    \\bottomrule",
-            "  \\end{tabular}",
-            f"\\end{{{kind}}}",
-        ]
-        return ("\n".join(lines) + "\n").encode("utf-8", "replace")
-
-    def markdown(self) -> bytes:
-        """The caption and the table."""
-        lines = [
-            markdown(self.caption),
-            "",
-            _markdown_row([markdown(heading) for heading in self.headings]),
-            _markdown_row(["---", *["---:"] * (len(self.headings) - 1)]),
-            *(_markdown_row([_markdown_cell(cell) for cell in row]) for row in self.rows),
-        ]
-        return ("\n".join(lines) + "\n").encode("utf-8", "replace")
-
-    def csv(self) -> bytes:
-        """The numbers at full precision."""
-        return csv_bytes(self.columns, self.numbers)
-
-
-def latex(text: str) -> str:
-    """Text with special characters escaped, and a minus before negative numbers."""
-    escaped = "".join(LATEX.get(char, char) for char in printable(text))
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped)
-
-
-def markdown(text: str) -> str:
-    """Text with special characters escaped."""
-    return "".join(MARKDOWN.get(char, char) for char in printable(text))
-
-
-def _latex_cell(cell: Cell) -> str:
-    value = f"\\textbf{{{latex(cell.text)}}}" if cell.best else latex(cell.text)
-    if not cell.beside:
-        return value
-    return f"{value} {{\\scriptsize {latex(cell.beside)}}}"
-
-
-def _markdown_cell(cell: Cell) -> str:
-    value = f"**{markdown(cell.text)}**" if cell.best else markdown(cell.text)
-    return f"{value} {markdown(cell.beside)}".rstrip()
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def split(text: str, best: bool = False) -> Cell:
-    """A cell from a mean and what follows it."""
-    mean, _, beside = text.partition(" ")
-    return Cell(mean, beside, best)
+    def files(self) -> dict[str, bytes]:
+        """The files by name: LaTeX, Markdown and CSV."""
+        shown = self.shown
+        markdown = f"{escape(shown.title)}\n\n{shown.to_markdown()}"
+        return {
+            f"{self.name}.tex": as_bytes(shown.to_latex(self.name)),
+            f"{self.name}.md": as_bytes(markdown),
+            f"{self.name}.csv": self.numbers.to_csv(),
+        }
 
 
 # --- The tables of a report ---
@@ -171,9 +83,8 @@ def results_table(
     heads = [f"{measure.title}{ARROWS[measure.better]}" for measure in measures.values()]
     caption = f"Results. {describe(runs, summaries)} {beside(summaries, spread)}"
     csv_columns = ["run", "seeds", *(f"{name}_{end}" for name in measures for end in COLUMNS)]
-    return PaperTable(
-        "results", caption.rstrip() + _bold(summaries), ["", *heads], rows, csv_columns, numbers
-    )
+    shown = Table(["", *heads], rows, caption.rstrip() + _bold(summaries))
+    return PaperTable("results", shown, Table(csv_columns, numbers))
 
 
 def task_table(
@@ -201,14 +112,8 @@ def task_table(
     title = measure.title if measure.title == measure.task_title else _task_title(measure)
     caption = f"{title} by task. {describe(runs, summaries)} {beside(summaries, spread)}"
     columns = ["task", *(f"{label} {end}" for label in labels(runs) for end in COLUMNS)]
-    return PaperTable(
-        f"tasks_{name}",
-        caption.rstrip() + _bold(summaries),
-        ["task", *labels(runs)],
-        rows,
-        columns,
-        numbers,
-    )
+    shown = Table(["task", *labels(runs)], rows, caption.rstrip() + _bold(summaries))
+    return PaperTable(f"tasks_{name}", shown, Table(columns, numbers))
 
 
 def _task_title(measure: Measure) -> str:
@@ -227,7 +132,7 @@ def statistics_table(
     """Inter-quartile means, and every run compared with the first."""
     found, names = statistics.statistics(runs), labels(runs)
     rows = [
-        [Cell(row[0]), Cell(row[1]), *map(split, row[2:])]
+        [Cell(row[0]), Cell(row[1]), *map(Cell.of, row[2:])]
         for row in statistics.rows(names, found, spread)
     ]
     columns = ["run", "seeds", *(f"mean_score_{end}" for end in COLUMNS)]
@@ -238,16 +143,17 @@ def statistics_table(
             label,
             len(each.mean.values),
             *_numbers([each.mean]),
-            *map(_number, each.inter_quartile_mean),
-            *map(_number, each.improvement or (np.nan,) * 3),
-            *(map(_number, each.paired[:2]) if each.paired else ("", "")),
-            each.paired.seeds if each.paired else "",
+            *each.inter_quartile_mean,
+            *(each.improvement or (None,) * 3),
+            *(each.paired[:2] if each.paired else (None, None)),
+            each.paired.seeds if each.paired else None,
         ]
         for label, each in zip(names, found, strict=True)
     ]
     text = f"{statistics.caption(names[0], found)} {describe(runs, summaries)}"
     caption = f"{text} Mean score: over tasks and seeds. {spread_note(summaries, spread)}".strip()
-    return PaperTable("statistics", caption, statistics.headings(names[0]), rows, columns, numbers)
+    shown = Table(statistics.headings(names[0]), rows, caption)
+    return PaperTable("statistics", shown, Table(columns, numbers))
 
 
 def estimate_cells(
@@ -267,19 +173,15 @@ def estimate_cells(
     ]
 
 
-def _numbers(values: Sequence[Estimate | None]) -> list[object]:
-    cells: list[object] = []
+def _numbers(values: Sequence[Estimate | None]) -> list[float | None]:
+    cells: list[float | None] = []
     for each in values:
         if each is None:
-            cells += [""] * len(COLUMNS)
+            cells += [None] * len(COLUMNS)
         else:
-            spread = (each.std, each.standard_error, each.half_width)
-            cells += map(_number, (each.mean, *spread, min(each.values), max(each.values)))
+            cells += [each.mean, each.std, each.standard_error, each.half_width]
+            cells += [min(each.values), max(each.values)]
     return cells
-
-
-def _number(value: float) -> object:
-    return "" if np.isnan(value) else value
 
 
 # --- Captions ---

@@ -1,4 +1,4 @@
-"""Tables of one or more runs, and how they are printed on a terminal."""
+"""What the tables of one or more runs have in them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from brigade.report.estimate import FEW, Estimate, spread_for
 from brigade.report.read import RunData
 from brigade.report.summary import Summary, mean_over_seeds, summary
+from brigade.report.table import MISSING, Frame, Table, print_line
 
-MISSING = "-"
 Columns: TypeAlias = dict[str, list[str]]  # cells by heading
 
 
@@ -218,62 +215,31 @@ def partner_lines(run: RunData) -> list[str]:
 def print_summary(console: Console, runs: Sequence[RunData]) -> None:
     """Print one run by task, or compare several."""
     summaries = [summary(run) for run in runs]
+    frame: Frame = "rule" if console.is_terminal else "none"
     if len(runs) == 1:
         (numbers,) = summaries
-        _print_line(console, headline(runs[0], numbers))
+        print_line(console, headline(runs[0], numbers))
         if numbers.by_task:
-            _print_table(console, task_headings(numbers), task_rows(numbers), names=2, total=True)
+            table = Table(task_headings(numbers), task_rows(numbers), names=2, total=True)
+            table.to_terminal(console, frame)
         rest = [
             f"{numbers.measures[name].title} {value}"
             for name, value in numbers.values.items()
             if value is not None and name not in numbers.by_task
         ]
         if rest:
-            _print_line(console, f"{', '.join(rest).capitalize()}.")
+            print_line(console, f"{', '.join(rest).capitalize()}.")
         for line in partner_lines(runs[0]):
-            _print_line(console, line)
+            print_line(console, line)
     else:
         if one_benchmark(runs):
-            _print_line(console, one_benchmark(runs))
+            print_line(console, one_benchmark(runs))
         columns = comparison(runs, summaries)
         names = list(columns).index("seeds")
         for number, part in enumerate(in_parts(columns, names + 1, console.width)):
             if number:
-                _print_line(console, "")
+                print_line(console, "")
             rows = [list(row) for row in zip(*part.values(), strict=True)]
-            _print_table(console, list(part), rows, names)
+            Table(list(part), rows, names=names).to_terminal(console, frame)
     for note in unfinished(runs, summaries) + explanations(summaries):
-        _print_line(console, note)
-
-
-def _print_table(
-    console: Console,
-    headings: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    names: int,
-    total: bool = False,
-) -> None:
-    """The first `names` columns are left-aligned; a terminal gets a line under the headings."""
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if index < names else "right", overflow="fold")
-    for index, row in enumerate(rows):
-        last = total and index == len(rows) - 1
-        table.add_row(*(_text(console, cell) for cell in row), style="bold" if last else None)
-    console.print(table)
-
-
-def _print_line(console: Console, line: str) -> None:
-    console.print(_text(console, line), soft_wrap=not console.is_terminal)
-
-
-def printable(text: str) -> str:
-    """Text without control characters, which could manipulate a terminal or end a comment."""
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
-def _text(console: Console, text: str) -> Text:
-    clean = printable(text)
-    if console.options.ascii_only:
-        clean = clean.replace("±", "+-").encode("ascii", "replace").decode()
-    return Text(clean)
+        print_line(console, note)

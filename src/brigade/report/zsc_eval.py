@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from brigade.benchmarks.published import published
 from brigade.benchmarks.zsc_scales import PAPER
 from brigade.metrics.result import Floats
 from brigade.report import page, zsc_plots
-from brigade.report.numbers import safe
+from brigade.report.table import Table
 from brigade.report.tables import count
 from brigade.report.zsc_candidates import MIN_RETURN, Behaviour, from_arrays
-from brigade.report.zsc_results import PUBLISHED_BEST_RESPONSES, TITLES, Result
-from brigade.report.zsc_table import cells, interval, number
+from brigade.report.zsc_results import TITLES, Result, cells, interval, number
 from brigade.runs.folder import read_npz, write_atomically
 
 CSV = (
@@ -176,17 +174,15 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _csv(results: Sequence[Result]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV)
-    for result in results:
-        seats = result.table.per_seat.tolist()
-        row = [result.table.value, *result.table.interval, result.rank, result.expert]
-        row += [result.moderate, *seats, result.mean_return]
-        numbers = ["" if np.isnan(value) else value for value in row]
-        published = "" if result.published is None else result.published
-        writer.writerow([safe(result.name), len(result.table.ratios), *numbers, published])
-    return text.getvalue().encode("utf-8", "replace")
+    rows = [
+        [
+            *(result.name, len(result.table.ratios), result.table.value, *result.table.interval),
+            *(result.rank, result.expert, result.moderate, *result.table.per_seat),
+            *(result.mean_return, result.published),
+        ]
+        for result in results
+    ]
+    return Table(CSV, rows).to_csv()
 
 
 # --- The page, from top to bottom ---------------------------------------------------------------
@@ -267,8 +263,9 @@ def _best_responses(study: StudyData) -> str:
     groups = (("final", ~study.half_skilled), ("half-skilled", study.half_skilled))
     means = [(name, study.best[mask].mean()) for name, mask in groups if mask.any()]
     text = " and ".join(f"{mean:.0f} with {name} partners" for name, mean in means)
-    published = PUBLISHED_BEST_RESPONSES.get(study.layout)
-    beside = f" (published: {published[0]:.0f} and {published[1]:.0f})" if published else ""
+    figures = published("zsc_eval/best-responses").get(study.layout, {})
+    known = " and ".join(f"{figure.value:.0f}" for figure in figures.values())
+    beside = f" (published: {known})" if known else ""
     return f"Best responses reach {text}{beside}."
 
 

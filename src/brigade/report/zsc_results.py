@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from brigade.benchmarks.published import published
 from brigade.metrics.result import Floats
 from brigade.metrics.zsc_eval import (
     ProximityTable,
@@ -14,6 +15,7 @@ from brigade.metrics.zsc_eval import (
     expert_and_moderate,
     ranks,
 )
+from brigade.report.table import Table
 
 TITLES = {
     "sp": "SP",
@@ -28,27 +30,10 @@ TITLES = {
     "lbrdiv": "LBRDiv",
     "comedi": "CoMeDi",
 }
-# BR-Prox of the published runs with middle-sized populations, recomputed with every partner's own
-# best response; and the mean returns of the best responses of final and of half-skilled partners.
-PUBLISHED: Mapping[str, Mapping[str, float]] = {
-    layout: dict(zip(("sp", "e3t", "fcp", "mep", "trajedi", "hsp", "cole"), values, strict=True))
-    for layout, values in {
-        "coordination_ring": (0.27, 0.60, 0.63, 0.67, 0.66, 0.62, 0.50),
-        "counter_circuit": (0.09, 0.51, 0.36, 0.44, 0.43, 0.50, 0.48),
-        "blocked_corridor": (0.07, 0.58, 0.15, 0.33, 0.66, 0.56, 0.68),
-        "forced_coordination": (0.85, 0.83, 0.87, 0.84, 0.84, 0.86, 0.82),
-        "bothway_coordination": (0.68, 0.77, 0.74, 0.67, 0.47, 0.79, 0.67),
-        "asymmetric_advantages": (0.43, 0.87, 0.92, 0.93, 0.90, 0.86, 0.80),
-    }.items()
-}
-PUBLISHED_BEST_RESPONSES: Mapping[str, tuple[float, float]] = {
-    "coordination_ring": (231, 211),
-    "counter_circuit": (181, 144),
-    "blocked_corridor": (89, 58),
-    "forced_coordination": (138, 103),
-    "bothway_coordination": (203, 168),
-    "asymmetric_advantages": (347, 288),
-}
+HEADINGS = (
+    *("algorithm", "BR-Prox", "95 % interval", "rank", "expert", "moderate", "return"),
+    "published",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +64,7 @@ def results_of(
     tables = {
         name: br_proximity_table(returns[name], best, as_released=as_released) for name in names
     }
+    figures = published("zsc_eval/br-prox").get(layout, {})
     order = ranks([tables[name].value for name in names])
     expert = expert_and_moderate(best.mean(1))
     return [
@@ -89,7 +75,7 @@ def results_of(
             moderate=part(returns[name], best, ~expert, as_released),
             mean_return=float(returns[name].mean()),
             rank=float(rank),
-            published=PUBLISHED.get(layout, {}).get(name),
+            published=figures[name].value if name in figures else None,
         )
         for name, rank in zip(names, order, strict=True)
     ]
@@ -100,3 +86,37 @@ def part(returns: Floats, best: Floats, partners: np.ndarray, as_released: bool)
     if not partners.any():
         return float("nan")
     return br_proximity_table(returns[:, partners], best[partners], as_released=as_released).value
+
+
+# --- the table of a study: its cells as text, for the terminal and the page ---
+
+
+def table(layout: str, results: Sequence[Result]) -> Table:
+    """The table of algorithms."""
+    title = f"Best-response proximity in {layout} (published: populations of 24)"
+    return Table(HEADINGS, [cells(result) for result in results], title)
+
+
+def cells(result: Result) -> list[str]:
+    """The row of an algorithm; unknown figures are dashes."""
+    return [
+        result.title,
+        number(result.table.value),
+        interval(result) or "-",
+        "-" if np.isnan(result.rank) else f"{result.rank:g}",
+        number(result.expert),
+        number(result.moderate),
+        f"{result.mean_return:.0f}",
+        "-" if result.published is None else number(result.published),
+    ]
+
+
+def interval(result: Result) -> str:
+    """The interval of BR-Prox; empty for one seed."""
+    low, high = result.table.interval
+    return "" if np.isnan(low) else f"{low:.2f} to {high:.2f}"
+
+
+def number(value: float) -> str:
+    """Two decimals, or a dash for nan."""
+    return "-" if np.isnan(value) else f"{value:.2f}"

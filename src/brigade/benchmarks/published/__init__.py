@@ -1,0 +1,59 @@
+"""The numbers that papers print: one TOML file per paper, one table of it per table of the paper.
+
+A table has `columns`, and `rows` with a value per column: a number, a number and the half-width of
+its interval, or [] where the paper prints nothing. `most`, if given, is what values are out of.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published number, with the half-width of its interval if the paper gives one."""
+
+    value: float
+    half_width: float | None = None
+
+    def __str__(self) -> str:
+        if self.half_width is None:
+            return f"{self.value:.2f}"
+        return f"{self.value:.2f} ± {self.half_width:.2f}"
+
+
+Figures: TypeAlias = Mapping[str, Figure]  # by column, such as a measure
+
+
+def published(key: str) -> dict[str, Figures]:
+    """The figures by row of a table such as `meal/table-8`."""
+    paper, _, name = key.partition("/")
+    table = read_paper(paper)[name]
+    columns, most = table["columns"], table.get("most", 1)
+    try:
+        return {row: read_row(columns, values, most) for row, values in table["rows"].items()}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"published/{paper}.toml, [{name}]: {error}") from error
+
+
+@cache
+def read_paper(paper: str) -> dict[str, Any]:
+    """The file of a paper."""
+    return tomllib.loads((files(__name__) / f"{paper}.toml").read_text(encoding="utf-8"))
+
+
+def read_row(columns: list[str], values: list[Any], most: float) -> Figures:
+    """The figures of a row by column, without those that the paper does not print."""
+    pairs = zip(columns, values, strict=True)
+    return {column: read_figure(value, most) for column, value in pairs if value != []}
+
+
+def read_figure(value: Any, most: float) -> Figure:
+    """A number, or a number and the half-width of its interval."""
+    numbers = value if isinstance(value, list) else [value]
+    return Figure(*(number / most for number in numbers))
