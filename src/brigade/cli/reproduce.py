@@ -30,8 +30,8 @@ def reproduce(words: list[str]) -> int:
     from brigade.launch.targets import find_target, named
 
     options, settings = target_parser(named(words[0])).parse_known_args(words)
-    target = find_target(options.target, options.level)
     workers = workers_of(options)
+    target = find_target(options.target, options.level)
     prepare_jax(options.cache)
     from brigade.launch.reproduce import reproduce as do_stages
     from brigade.launch.target import Request
