@@ -77,7 +77,7 @@ def here(tmp_path, monkeypatch):
         ("run meal/level-1 --steps-per-task 0", "steps_per_task is 0.0; it must be a positive"),
         ("run meal/level-1 --ppo.learning-rate nan", "learning_rate is nan"),
         ("run meal/level-1 --ppo.gamma 2", "brigade: gamma is 2.0; it must be from 0.0 to 1.0"),
-        ("run meal/level-1 --network.encoder rnn", "invalid choice 'rnn'"),
+        ("run meal/level-1 --network.encoder rnn", "unknown encoder 'rnn'"),
         ("run meal/level-1 --network.hidden 0", "hidden is 0"),
         ("run meal/level-1 --ppo.minibatches 7", "do not divide into 7 minibatches"),
         ("run meal/level-1 --preset lap", "unknown preset 'lap': did you mean 'laptop'?"),
