@@ -54,7 +54,7 @@ def test_policies_of_learners_keep_their_promises(name):
 def test_partners_keep_their_promises(name):
     env, sequence = example()
     view = env.reset(jax.random.key(0), sequence[0])[1].view
-    check_policy(brigade.get("partners", name)(), view, env.num_actions)
+    check_policy(brigade.get("partners", name).for_game(env), view, env.num_actions)
 
 
 @pytest.mark.parametrize("name", brigade.names("envs"))
