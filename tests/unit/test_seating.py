@@ -480,7 +480,7 @@ def test_tables_are_as_many_as_may_differ():
         ({"greedy_partners": True}, "--greedy-partners need partners; add --partners"),
         (
             {"partners": ["tests/support/tell.py:Nowhere"]},
-            "partner tests/support/tell.py:Nowhere: ",
+            "tell.py:Nowhere cannot be made without arguments",
         ),
         ({"benchmark": "meal/partners", "partners": ["human"]}, "has its own partners"),
         ({"partners": ["x.npz"]}, "unknown partner 'x.npz'"),
