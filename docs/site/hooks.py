@@ -1,4 +1,4 @@
-"""Fits the Markdown of the repository into the site: README.md and CHANGELOG.md become pages, and
+"""Fits the Markdown of the repository into the site: README.md and the like become pages, and
 links to files that are not pages become plain text."""
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
 SHIM = "https://unpkg.com/iframe-worker/shim"  # the theme's; pages must need no other server
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are kept outside docs/."""
-    for name, source in (("index.md", "README.md"), ("changelog.md", "CHANGELOG.md")):
+    for source, name in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=inside_docs(text)))
     return files
@@ -25,7 +30,9 @@ def on_files(files: Files, config: Any) -> Files:
 def inside_docs(text: str) -> str:
     """A document of the repository's root, with links as from inside docs/."""
     text = text.replace("](docs/", "](").replace('src="docs/', 'src="')
-    return text.replace("](CHANGELOG.md)", "](changelog.md)").replace("](README.md)", "](index.md)")
+    for source, name in PAGES.items():
+        text = text.replace(f"]({source})", f"]({name})")
+    return text
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:

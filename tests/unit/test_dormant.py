@@ -7,22 +7,17 @@ import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 
 from brigade.core import Acting
+from brigade.metrics.plasticity import dormant_ratio
 from brigade.nets.dormant import dormant_share, recorded_activations
 from brigade.nets.layers import Hidden
 from brigade.train import DeviceSource, Players
 
 
-def test_dormant_units_are_those_far_below_the_mean_of_their_layer():
-    # Mean |activation| per unit: 2, 0, .01, 1.99; layer mean 1; scores 2, 0, .01 and 1.99.
-    layer = jnp.array([[2.0, 0.0, 0.01, -1.98], [-2.0, 0.0, -0.01, 2.0]])
-    assert float(dormant_share([layer], threshold=0.02)) == pytest.approx(0.5)
-    assert float(dormant_share([layer], threshold=0.005)) == pytest.approx(0.25)
-
-
-def test_the_share_is_a_mean_over_layers():
-    silent, awake = jnp.zeros((3, 4)), jnp.ones((3, 2))
-    assert float(dormant_share([silent])) == 1.0
-    assert float(dormant_share([silent, awake])) == 0.5
+def test_the_share_is_that_of_the_metric():
+    layers = [jnp.array([[1.0, 0.0, 2.0, 0.001]]), jnp.array([[0.0, 0.0], [0.0, 1.0]])]
+    expected = np.mean([dormant_ratio(np.asarray(layer)) for layer in layers])
+    assert expected == pytest.approx((2 / 4 + 1 / 2) / 2)
+    assert float(dormant_share(layers)) == pytest.approx(expected)
 
 
 def test_a_learner_tells_how_many_of_its_units_sleep():

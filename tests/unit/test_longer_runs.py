@@ -201,7 +201,7 @@ def test_a_run_starts_from_the_policy_of_another(finished, tmp_path, capsys):
         more = ["--from", f"{finished}{name}", "--tasks", "2", "--out", str(tmp_path / "other")]
         assert main(["run", *words[:-2], *more]) == 2
         error = capsys.readouterr().err
-        assert f"{finished} has another network than the learner: num_tasks is 1, here 2" in error
+        assert "has another network than the learner: num_tasks is 1, here 2" in error
 
 
 def test_a_folder_of_another_process_is_not_removed(tmp_path, monkeypatch):

@@ -272,6 +272,10 @@ def test_the_same_seed_gives_the_same_selection(method: str) -> None:
 # --- Diversity ----------------------------------------------------------------------------------
 
 
+def test_partner_diversity_is_the_determinant_of_the_scaled_gram_matrix() -> None:
+    assert zsc_eval.partner_diversity([[1, 0], [0, 2]]) == pytest.approx(ORTHOGONAL)
+
+
 def test_diversity_by_size_compares_both_choices_by_br_div() -> None:
     # By P-Div the first two partners are chosen, whose best responses are the same.
     partners = np.array([[1.0, 0.0], [0.0, 1.0], [0.3, 0.3]])
@@ -314,10 +318,13 @@ def test_the_proximity_table_by_hand() -> None:
     assert table.ratios == pytest.approx(
         np.array([[[0.5, 1], [0.1, 0.8]], [[1.5, 0.25], [0.3, 0.6]]])
     )
+    # Linear between the order statistics 1.75 and 5.25, from 0.
+    assert table.quartiles == pytest.approx((0.2875, 0.85))
 
 
-def test_ratios_can_be_capped_at_1() -> None:
-    table = zsc_eval.br_proximity_table([[[5, 30]]], [[10, 10]], as_released=True)
+@pytest.mark.parametrize("option", ["clip", "as_released"])
+def test_ratios_can_be_capped_at_1(option: str) -> None:
+    table = zsc_eval.br_proximity_table([[[5, 30]]], [[10, 10]], **{option: True})
     assert table.value == pytest.approx(0.75)
     assert zsc_eval.br_proximity_table([[[5, 30]]], [[10, 10]]).value == pytest.approx(1.75)
 
@@ -398,6 +405,19 @@ def test_a_missing_value_leaves_its_row_without_ranks() -> None:
     np.testing.assert_array_equal(zsc_eval.ranks([[1, nan], [1, 2]]), [[nan, nan], [2, 1]])
 
 
+def test_rank_correlation_by_hand() -> None:
+    # Two neighbours swapped: 1 - 6 (1 + 1) / (4 (16 - 1)) = .8; only the order counts.
+    assert zsc_eval.rank_correlation([1, 2, 3, 4], [1, 300, 20, 4000]) == pytest.approx(0.8)
+    assert zsc_eval.rank_correlation([1, 2, 3], [9, 8, 1]) == pytest.approx(-1.0)
+    assert isnan(zsc_eval.rank_correlation([1, 2, 3], [5, 5, 5]))
+    assert isnan(zsc_eval.rank_correlation([1, 2, nan], [1, 2, 3]))
+
+
+def test_rank_correlation_equals_scipys_with_ties() -> None:
+    a, b = np.random.default_rng(17).integers(0, 8, size=(2, 15))
+    assert zsc_eval.rank_correlation(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+
+
 def test_the_half_skill_checkpoint_is_nearest_to_half_of_the_last_return() -> None:
     assert zsc_eval.half_skill_checkpoint([0, 1, 7, 9, 12]) == 2
     assert zsc_eval.half_skill_checkpoint([0, 4, 6, 10]) == 1  # as near as 6, and earlier
@@ -442,6 +462,7 @@ RETURNS_3 = [20.0, 20.0, 20.0]
             "method must be one of search, sample, got 'dpp'",
         ),
         (lambda: select(FEATURES, 2, samples=0), "samples must be 1 or more, got 0"),
+        (lambda: zsc_eval.partner_diversity([1, 2]), r"features must .* \[partner, feature\]"),
         (
             lambda: zsc_eval.diversity_by_size(FEATURES, FEATURES[:2], [1]),
             r"partner_features must have shape \(3, 2\)",
@@ -474,6 +495,7 @@ RETURNS_3 = [20.0, 20.0, 20.0]
         (lambda: zsc_eval.half_skill_checkpoint([1]), "returns must have at least two checkpoints"),
         (lambda: zsc_eval.half_skill_checkpoint([nan, 1]), "returns must be finite, got nan"),
         (lambda: zsc_eval.ranks([]), "values must be a full array"),
+        (lambda: zsc_eval.rank_correlation([1, 2], [1]), r"b must have shape \(2,\)"),
     ],
 )
 def test_what_cannot_be_computed_is_refused_in_one_clear_line(

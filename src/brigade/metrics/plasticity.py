@@ -10,6 +10,8 @@ from scipy.ndimage import gaussian_filter1d
 
 from brigade.metrics.result import Floats, MetricResult, as_floats, mean_or_nan, ratio
 
+_EPSILON = 1e-9  # avoids 0 / 0: a layer without any activation is dormant
+
 
 def auc_loss(reward: npt.ArrayLike, sigma: float = 0.0) -> MetricResult:
     """MEAL eq. 4: 1 - AUC_j / AUC_0 of the smoothed running average; `per_repetition` j = 1...
@@ -30,6 +32,17 @@ def final_performance_ratio(reward: npt.ArrayLike, sigma: float = 0.0) -> Metric
 def raw_auc_ratio(reward: npt.ArrayLike) -> MetricResult:
     """MEAL eq. 6: AUC_j / AUC_0 of the running average, never smoothed; nan where AUC_0 is 0."""
     return _mean_of(_against_first(_auc(_running_average(reward, sigma=0.0))))
+
+
+def dormant_ratio(activations: npt.ArrayLike, threshold: float = 0.01) -> float:
+    """MEAL appendix F: share of units whose mean |activation| is at most threshold x the layer's.
+
+    `activations` [batch, unit] of one layer; average over layers and seeds outside.
+    """
+    unit = np.abs(as_floats("activations", activations, "batch", "unit")).mean(axis=0)
+    if np.isnan(unit).any():  # a comparison would count nan as active
+        return float("nan")
+    return float((unit / (unit.mean() + _EPSILON) <= threshold).mean())
 
 
 def _running_average(reward: npt.ArrayLike, sigma: float) -> Floats:

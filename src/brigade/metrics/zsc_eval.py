@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from brigade.metrics.result import Floats, as_floats, check_shape, ratio
 from brigade.metrics.stats import (
+    inter_quartile_mean,
     inter_quartile_mean_interval,
     inter_quartile_means,
 )
@@ -41,6 +42,7 @@ class ProximityTable:
     per_seat: Floats  # [seat]
     per_partner: Floats  # [partner]
     interval: tuple[float, float]  # of the value; nan for one seed
+    quartiles: tuple[float, float]  # 25 % and 75 % of the ratios
     ratios: Floats  # [seed, partner, seat]
 
     def __float__(self) -> float:
@@ -58,9 +60,26 @@ class DiversityBySize(NamedTuple):
 # --- Proximity ----------------------------------------------------------------------------------
 
 
+def br_proximity(
+    returns: npt.ArrayLike, best_response_returns: npt.ArrayLike, clip: bool = False
+) -> float:
+    """BR-Prox: inter-quartile mean of return / best response's return.
+
+    Both arrays have the same shape, with any axes, such as [seed, partner, seat]. Pairs whose best
+    response has a return of 0 are left out. `clip` caps ratios at 1, as the release does; the
+    release also divides some partners' scores by another candidate's best response.
+    """
+    reached = as_floats("returns", returns, "...")
+    best = as_floats("best_response_returns", best_response_returns, "...")
+    check_shape("best_response_returns", best, reached.shape, "one for every return")
+    ratios = ratio(reached, best)[best != 0]
+    return inter_quartile_mean(np.minimum(ratios, 1.0) if clip else ratios)
+
+
 def br_proximity_table(
     returns: npt.ArrayLike,
     best_response_returns: npt.ArrayLike,
+    clip: bool = False,
     as_released: bool = False,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -68,21 +87,22 @@ def br_proximity_table(
 ) -> ProximityTable:
     """BR-Prox of `returns` [seed, partner, seat] over `best_response_returns` [partner, seat].
 
-    A best response with a return of 0 or less gives the ratio 1, as in the release; `as_released`
-    also caps ratios at 1. The release divides some partners' scores by another candidate's best
-    response. The interval is a bootstrap over whole seeds, since one ego plays with all partners
-    on all seats.
+    A best response with a return of 0 or less gives the ratio 1, as in the release; `br_proximity`
+    leaves it out. `clip` and `as_released` both cap ratios at 1. The interval is a bootstrap over
+    whole seeds, since one ego plays with all partners on all seats.
     """
     reached = as_floats("returns", returns, "seed", "partner", "seat")
     best = as_floats("best_response_returns", best_response_returns, "partner", "seat")
     check_shape("best_response_returns", best, reached.shape[1:], "one for every partner and seat")
-    ratios = _proximity_ratios(reached, best, as_released)
+    ratios = _proximity_ratios(reached, best, clip or as_released)
+    low, high = np.quantile(ratios, [0.25, 0.75])
     overall = inter_quartile_mean_interval(ratios, confidence, resamples, seed, whole_seeds=True)
     return ProximityTable(
         value=overall.value,
         per_seat=inter_quartile_means(ratios.transpose(2, 0, 1).reshape(ratios.shape[2], -1)),
         per_partner=inter_quartile_means(ratios.transpose(1, 0, 2).reshape(ratios.shape[1], -1)),
         interval=(overall.low, overall.high),
+        quartiles=(float(low), float(high)),
         ratios=ratios,
     )
 
@@ -102,6 +122,11 @@ def br_diversity(features: npt.ArrayLike) -> float:
     Every column is first divided by its maximum + 1e-3, as in the release.
     """
     return float(np.linalg.det(_similarity(as_floats("features", features, "partner", "feature"))))
+
+
+def partner_diversity(features: npt.ArrayLike) -> float:
+    """P-Div: as BR-Div, but `features` [partner, feature] are those of the partners themselves."""
+    return br_diversity(features)
 
 
 def diversity_by_size(
@@ -155,13 +180,13 @@ def select_partners(
     0: the best independent ones are chosen, and then the first others.
     """
     ids = [item.item() if isinstance(item, np.generic) else item for item in candidates]
-    reached, rows = _read_candidates(ids, returns, features, events)
+    reached, table = _read_candidates(ids, returns, features, events)
     if k < 1:
         raise ValueError(f"k must be 1 or more, got {k}")
     above = np.flatnonzero(reached > min_return)
     _check_kept(reached, len(above), min_return, k if strict else 1)
     kept = tuple(ids[index] for index in above)
-    similarity = _similarity(_finite("features", rows[above], "candidate", "feature"))
+    similarity = _similarity(_finite("features", table[above], "candidate", "feature"))
     subset = most_diverse(similarity, min(k, len(kept)), method, samples, seed)
     return Selection(
         value=tuple(kept[index] for index in subset),
@@ -183,13 +208,13 @@ def _read_candidates(
         raise ValueError(f"candidates must differ from each other, got {repeated} more than once")
     reached = _finite("returns", returns, "candidate")
     check_shape("returns", reached, (len(ids),), "one for every candidate")
-    rows = as_floats("features", features, "candidate", "feature")
-    columns = rows.shape[1] if events is None else 2 * len(events)
+    table = as_floats("features", features, "candidate", "feature")
+    columns = table.shape[1] if events is None else 2 * len(events)
     reason = "a row per candidate"
     if events is not None:
         reason += f"; the {len(events)} events in seat 0, then in seat 1"
-    check_shape("features", rows, (len(ids), columns), reason)
-    return reached, rows
+    check_shape("features", table, (len(ids), columns), reason)
+    return reached, table
 
 
 def _check_kept(reached: Floats, kept: int, min_return: float, wanted: int) -> None:
@@ -254,3 +279,11 @@ def ranks(values: npt.ArrayLike, higher_is_better: bool = True) -> Floats:
     equal = (signed[..., None, :] == signed[..., :, None]).sum(axis=-1)  # counts itself
     unknown = np.isnan(array).any(axis=-1, keepdims=True)
     return np.where(unknown, np.nan, better + (equal + 1) / 2)
+
+
+def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
+    """Spearman's correlation of `a` and `b`, both [item]; nan if either is constant."""
+    first, second = as_floats("a", a, "item"), as_floats("b", b, "item")
+    check_shape("b", second, first.shape, "one for every item of a")
+    x, y = (ranks(values) - (len(first) + 1) / 2 for values in (first, second))
+    return float(ratio(x @ y, np.sqrt((x @ x) * (y @ y))))
