@@ -1,0 +1,66 @@
+"""Integer codes of tiles, items and actions, as in JaxMARL's OvercookedV2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from brigade.core import Array
+
+# Tiles. Cooks can only walk on FLOOR; things lie on COUNTER and in POT. OUTSIDE pads kitchens.
+FLOOR, COUNTER, SERVING, POT, INDICATOR, BUTTON, PLATE_PILE, OUTSIDE = range(8)
+PILE = 16  # of ingredient 0; that of ingredient i is PILE + i
+MAX_INGREDIENTS = 10
+TILE_OF_SYMBOL = {
+    " ": FLOOR,
+    ".": FLOOR,
+    "W": COUNTER,
+    "X": SERVING,
+    "P": POT,
+    "R": INDICATOR,
+    "L": BUTTON,
+    "B": PLATE_PILE,
+    **{str(number): PILE + number for number in range(MAX_INGREDIENTS)},
+}
+
+# Things: bits for a plate and for being cooked, then two bits per ingredient that count it.
+NOTHING, PLATE, COOKED = 0, 1, 2
+POT_SIZE = 3  # ingredients per soup
+
+ACTIONS = ("right", "down", "left", "up", "stay", "interact")
+STAY, INTERACT = 4, 5
+FACINGS = ("up", "down", "right", "left")
+FACING_OF_ACTION = (2, 1, 3, 0)  # of the first four actions
+DOWN_OF_FACING, RIGHT_OF_FACING = (-1, 1, 0, 0), (0, 0, 1, -1)
+
+
+def ingredient(number: int) -> int:
+    """The thing that is one ingredient."""
+    return 4 << 2 * number
+
+
+def contents(recipe: Sequence[int]) -> int:
+    """The ingredients of a recipe, as they are in a pot."""
+    return sum(ingredient(number) for number in recipe)
+
+
+def is_ingredient(thing: Array) -> Array:
+    """Whether a thing is an ingredient, and not on a plate."""
+    return (thing >> 2 != 0) & (thing & PLATE == 0)
+
+
+def count(thing: Array) -> Array:
+    """How many ingredients are in it."""
+    low = jax.lax.population_count((thing >> 2) & 0x15555555)
+    high = jax.lax.population_count((thing >> 2) & 0x2AAAAAAA)
+    return (low + 2 * high).astype(jnp.int32)
+
+
+def thing_name(thing: int, cooked: str = "*", plate: str = "|") -> str:
+    """A thing as text: ingredient numbers, then `*` if cooked and `|` if on a plate."""
+    numbers = "".join(
+        str(number) * (thing >> 2 + 2 * number & 3) for number in range(MAX_INGREDIENTS)
+    )
+    return numbers + (cooked if thing & COOKED else "") + (plate if thing & PLATE else "")
