@@ -151,7 +151,7 @@ class HostPolicy(Policy):
 
 
 def host_policy(name: str, agent: Any, env: Environment) -> HostPolicy:
-    """The policy of a function or a class in a user's file, tried once on this game's views."""
+    """The policy of a function or a class in a user's file, for this game."""
     if isinstance(agent, type):
         try:
             agent = agent()
