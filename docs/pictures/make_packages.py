@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "src" / "brigade"
 ROWS = (  # from what everybody uses to what nobody does
     ("core", "metrics"),
-    ("envs", "nets"),
+    ("envs", "nets", "histories"),
     ("partners", "learners", "methods"),
     ("train",),
     ("populations", "benchmarks"),
@@ -26,6 +26,7 @@ QUESTIONS = {
     "metrics": ("what do the numbers mean?", ""),
     "envs": ("what are the games?", ""),
     "nets": ("how is a policy represented?", ""),
+    "histories": ("what was recorded, and what", "does a learner see of it?"),
     "partners": ("which policies exist, and how", "do they become a cast?"),
     "learners": ("how does a policy learn?", ""),
     "methods": ("how does it not forget?", ""),

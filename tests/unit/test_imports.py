@@ -14,7 +14,8 @@ import brigade
 ROOT = Path(brigade.__file__).parent
 
 BASE = {"core", "registry", "errors", "machine", "reading"}
-TRAINED = BASE | {"envs", "nets", "learners", "methods", "partners", "train", "metrics"}
+PARTS = {"envs", "nets", "histories", "learners", "methods", "partners", "train", "metrics"}
+TRAINED = BASE | PARTS
 
 # What each part may import beside itself.
 MAY_IMPORT = {
@@ -26,6 +27,7 @@ MAY_IMPORT = {
     "metrics": set(),
     "envs": BASE,
     "nets": BASE,
+    "histories": BASE,
     "learners": BASE | {"envs", "nets"},
     "methods": BASE | {"envs", "nets"},
     "partners": BASE | {"envs", "nets", "learners"},

@@ -6,6 +6,7 @@ repeated from a key. `brigade.testing` checks these requirements.
 
 from brigade.core.benchmark import Benchmark
 from brigade.core.environment import Conventions, Environment
+from brigade.core.histories import Histories, Windows
 from brigade.core.learner import Learner, LearnerSettings
 from brigade.core.matchmaker import Matchmaker
 from brigade.core.method import ContinualMethod, LossOf, LossOn
@@ -45,6 +46,7 @@ __all__ = [
     "Everyone",
     "Group",
     "HiddenLayer",
+    "Histories",
     "HostGames",
     "Key",
     "Learner",
@@ -70,4 +72,5 @@ __all__ = [
     "TimeStep",
     "Trajectory",
     "View",
+    "Windows",
 ]

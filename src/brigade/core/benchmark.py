@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from brigade.core.environment import Environment
+from brigade.core.histories import Histories
 from brigade.core.seating import Cast
 from brigade.core.types import (
     TaskSequence,
@@ -50,7 +51,10 @@ class Benchmark:
     # Partners that are only met in evaluations, and the policy file (FILE:NAME) with the parameters
     # that the learner starts from.
     held_out: Cast = field(default_factory=Cast)
-    # Some of them by name, in sets that measures compare.
+    # Recorded histories for learners that do not play: a function of the run's first seed and of
+    # the fields that the learner needs. None: there are none.
+    histories: Callable[[int, tuple[str, ...]], Histories] | None = None
+    # Some of the held-out partners by name, in sets that measures compare.
     held_out_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     start_from: str = ""
     # The measures its reports and tables show (`brigade list measures`).

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core.environment import Environment
+from brigade.core.histories import Windows
 from brigade.core.policy import Policy
 from brigade.core.types import (
     Array,
@@ -165,6 +166,16 @@ class LearnerSettings:
     def dtype(self) -> Any:
         """The type of its network's hidden layers on this machine."""
         return jnp.float32 if self.network is None else self.network.dtype
+
+    @property
+    def windows(self) -> Windows | None:
+        """What it sees of recorded histories; None: it learns from games that it plays."""
+        return None
+
+    @property
+    def offline(self) -> bool:
+        """Whether it learns from recorded histories of all tasks, and plays in evaluations only."""
+        return self.windows is not None
 
     @property
     def epochs(self) -> int:

@@ -55,6 +55,17 @@ class Policy:
         return False
 
     @property
+    def sees_actions(self) -> bool:
+        """Whether it gets the previous actions of the other seats, in `View.others`."""
+        return False
+
+    @property
+    def outlives_episodes(self) -> bool:
+        """Whether a new episode that does not reset its memory begins with the action and the
+        reward at the end of the last one: otherwise it would never see that reward."""
+        return False
+
+    @property
     def distribution(self) -> type[Sampled]:
         """What the logits of its learner's `outputs` mean."""
         return Categorical

@@ -34,6 +34,11 @@ class Source:
         return True
 
     @property
+    def mixes_tasks(self) -> bool:
+        """Whether rollouts are of no task in particular, so that schedules last for the run."""
+        return False
+
+    @property
     def steps_per_rollout(self) -> int:
         """Environment steps per rollout."""
         raise NotImplementedError
@@ -56,6 +61,6 @@ class Source:
         """The source for clones that adapt before an evaluation; games of the run go on."""
         return self
 
-    def restarts(self) -> int:
-        """How often simulators had to be started again, because they died or hung."""
-        return 0
+    def measured(self) -> dict[str, float]:
+        """What it measures of itself, for the log: such as how often simulators were restarted."""
+        return {}

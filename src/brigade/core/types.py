@@ -59,6 +59,9 @@ class View(struct.PyTreeNode):
     task_id: Array  # [seats] int32: the task's id, for heads and one-hots
     state: Any = None  # privileged: the game's state, or an Everyone for the critic
     forget: Array | None = None  # [seats] bool: recurrent states are reset; None: where `first`
+    # [seats, other seats] int32: their previous actions, from the next seat on; for policies that
+    # see them (`Policy.sees_actions`).
+    others: Array | None = None
 
     @property
     def resets(self) -> Array:

@@ -60,3 +60,12 @@ class ScheduledLearner(Learner):
             return jnp.float32(1.0)
         share = steps_per_update / self.config.shaping_steps
         return jnp.clip(1.0 - updates * share, 0.0, 1.0)
+
+
+def warmed_up_cosine(share: Array, peak: float, last: float, warm_up: float) -> Array:
+    """A rate that rises linearly over the share `warm_up` of a task, and then falls to `last` along
+    half a period of a cosine."""
+    rising = peak * share / max(warm_up, 1e-9)
+    after = jnp.clip((share - warm_up) / max(1.0 - warm_up, 1e-9), 0.0, 1.0)
+    falling = last + (peak - last) * 0.5 * (1.0 + jnp.cos(jnp.pi * after))
+    return jnp.where(share < warm_up, rising, falling)

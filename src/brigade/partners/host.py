@@ -71,7 +71,7 @@ class HostPolicy(Policy):
         shape = (*batch, self.num_actions) if self.continuous else batch
         action = jax.ShapeDtypeStruct(shape, jnp.float32 if self.continuous else jnp.int32)
         after = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), carry)
-        seen = view.replace(state=None, forget=None)
+        seen = view.replace(state=None, forget=None, others=None)
         memory = jax.tree.map(
             lambda start, now: jnp.where(_expanded(view.resets, now), start, now),
             self.initial_carry(batch),

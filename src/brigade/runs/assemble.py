@@ -20,9 +20,11 @@ from brigade.core import (
     Simulator,
     Source,
     TaskSequence,
+    Windows,
 )
 from brigade.core.seating import arrangements, pairing_of, pairings
 from brigade.errors import UserError
+from brigade.histories import Batches, RecordedSource
 from brigade.methods.ft import FineTuning
 from brigade.partners.cast import cast_of
 from brigade.partners.files import check_fits, load_policies, named_policies
@@ -94,9 +96,15 @@ def assemble_with(
             tables = tables_for(config.num_envs, lineup.pairings)
         every = learner.carry_every(config.num_steps)
         games = games_of_tasks(sequences)
-        sources = tuple(
-            source_of(game, players, config, tables, every) for game in benchmark.games or (env,)
-        )
+        sources: tuple[Source, ...]
+        if experiment.learner.windows is not None:
+            recorded = recorded_source(experiment, benchmark, experiment.learner.windows)
+            sources = (recorded,) * max(1, len(benchmark.games))
+        else:
+            sources = tuple(
+                source_of(game, players, config, tables, every)
+                for game in benchmark.games or (env,)
+            )
         tests = benchmark.test_games or benchmark.games or (env,)
         greedy = config.greedy or learner.evaluates_greedily
         evaluator = Evaluator(
@@ -134,6 +142,24 @@ def source_of(
     if game.traced:
         return DeviceSource(game, players, *shape)
     return HostSource(cast(Simulator, game), players, *shape, seeds=config.seeds)
+
+
+def recorded_source(experiment: Experiment, benchmark: Benchmark, windows: Windows) -> Source:
+    """Batches of the benchmark's histories: `num_envs` sequences of `num_steps` timesteps."""
+    config = experiment.config
+    if benchmark.histories is None:
+        raise ValueError(
+            f"{config.learner} learns from recorded histories and {benchmark.id} has none; use a "
+            "learner that plays, such as ippo"
+        )
+    if config.generator != "none" or config.few_shot_updates:
+        raise ValueError(
+            f"{config.learner} learns from recorded histories; populations and few-shot updates "
+            "need a learner that plays, such as ippo"
+        )
+    histories = benchmark.histories(config.seed, windows.needs)
+    batches = Batches(histories, config.num_steps, config.num_envs, windows)
+    return RecordedSource(batches, benchmark.env.num_actions)
 
 
 def check_rollouts(config: RunConfig, matchmaker: Matchmaker, env: Environment) -> None:
@@ -256,7 +282,7 @@ def build_learner(
     """The learner of a policy, with whatever the method adds to its network."""
     config, generator = experiment.config, experiment.generator
     extra = {"critic_ids": generator.critic_ids} if generator and generator.critic_ids else {}
-    mixes = experiment.method.mixes_tasks
+    mixes = experiment.method.mixes_tasks or experiment.learner.offline
     learner: Learner = experiment.learner.build(
         env,
         num_tasks=config.tasks,

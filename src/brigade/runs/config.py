@@ -81,9 +81,9 @@ class RunConfig:
     steps_per_task: float = 1e6
     """Environment steps per task and seed, rounded to whole rollouts."""
     num_envs: int = 1
-    """Parallel environments per seed."""
+    """Parallel environments per seed; of a learner from histories, the sequences of a batch."""
     num_steps: int = 1
-    """Length of a rollout: steps per environment."""
+    """Length of a rollout: steps per environment, or timesteps of a sequence."""
     repetitions: int = 1
     """How many times to train the whole sequence; each task keeps its head."""
     eval_every: int = 1
@@ -429,7 +429,7 @@ def for_learner(learner: LearnerSettings, tree: Mapping[str, Any]) -> dict[str, 
     groups = {name: vars(group) for name, group in vars(learner).items()}
     return {
         name: {key: value for key, value in part.items() if key in groups.get(name, {})}
-        if name in ("ppo", "network", "q")
+        if name in ("ppo", "network", "q", "training")
         else part
         for name, part in tree.items()
     }

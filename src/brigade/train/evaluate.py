@@ -9,10 +9,20 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Acting, Array, ContinualMethod, Environment, Key, Pairing, Round, Seating
+from brigade.core import (
+    Acting,
+    Array,
+    ContinualMethod,
+    Environment,
+    Key,
+    Pairing,
+    Round,
+    Seating,
+    View,
+)
 from brigade.train.collect import of_own_seats
 from brigade.train.members import by_member, over_members
-from brigade.train.play import Games, play_step, reset_all, start_games
+from brigade.train.play import Games, play_step, reset_all, restart_where, start_games
 from brigade.train.players import Players, Seated
 
 
@@ -26,6 +36,18 @@ class Evaluation(struct.PyTreeNode):
     score: Array  # normalised, at the end of the episode
     returns: Array  # raw return, the mean over the learner's seats
     events: Array  # [..., players, kinds]: counts per player; no kinds if there are no events
+
+
+class LastStep(struct.PyTreeNode):
+    """The end of the last episode, which a memory that outlives it has yet to see."""
+
+    action: Array  # [num_envs, seats]
+    reward: Array  # [num_envs, seats] f32
+
+    @classmethod
+    def of(cls, view: View) -> LastStep:
+        """What a view shows of it, or would have shown."""
+        return cls(view.prev_action, view.prev_reward)
 
 
 class Tally(struct.PyTreeNode):
@@ -99,11 +121,18 @@ class Evaluator:
         return Evaluation(shaped(tally.score), shaped(tally.returns), shaped(tally.events))
 
     def _episode(
-        self, seated: Seated, state: Games, task: Any, key: Key, keeps: Array | None = None
-    ) -> tuple[Games, Tally]:
+        self,
+        seated: Seated,
+        state: Games,
+        task: Any,
+        key: Key,
+        keeps: Array | None = None,
+        last: LastStep | None = None,
+    ) -> tuple[Games, Tally, LastStep | None]:
         """One episode in every environment; steps after its end do not count.
 
         `keeps` [num_envs, seats]: the seats whose recurrent states are those of the last episode.
+        `last`: how that ended, and how this one did, for a policy that outlives episodes.
         """
         num_envs = state.step.truncated.shape[0]
         kinds = len(self.env.events)
@@ -111,18 +140,21 @@ class Evaluator:
         counts = jnp.zeros((num_envs, self.env.num_agents, kinds))
         start = Tally(jnp.ones(num_envs, bool), zeros, zeros, counts)
 
-        def step(loop: tuple[Games, Tally], key: Key) -> tuple[tuple[Games, Tally], None]:
-            state, tally = loop
+        def step(loop: tuple[Any, ...], key: Key) -> tuple[tuple[Any, ...], None]:
+            state, tally, ended = loop
             act_key, step_key = jax.random.split(key)
-            forget = None if keeps is None else state.step.view.first & ~keeps
+            view = None if keeps is None else self.kept_view(state.step.view, keeps, last)
             keys = (act_key, step_key)
             after = play_step(
-                self.env, self.players, seated, state, keys, task, self.greedy, forget
+                self.env, self.players, seated, state, keys, task, self.greedy, view
             ).after
-            if keeps is not None:  # the next episode starts from the state of the last step
-                memory = self.frozen_after_end(seated, tally.running, after.memory, state.memory)
-                after = after.replace(memory=memory)
             then, running = after.step, tally.running
+            # The next episode starts from the state of the last step.
+            if keeps is not None and not self.env.fixed_length:
+                memory = self.frozen_after_end(seated, running, after.memory, state.memory)
+                after = after.replace(memory=memory)
+            if ended is not None:
+                ended = restart_where(running, LastStep.of(then.view), ended)
             reward, events = of_own_seats(self.players, seated, then.reward), tally.events
             if kinds:
                 events = events + running[:, None, None] * then.info["events"]
@@ -132,27 +164,51 @@ class Evaluator:
                 score=jnp.where(running, then.info["score"], tally.score),
                 events=events,
             )
-            return (after, tally), None
+            return (after, tally, ended), None
 
         keys = jax.random.split(key, self.env.horizon)
-        return jax.lax.scan(step, (state, start), keys)[0]
+        end: tuple[Games, Tally, LastStep | None] = jax.lax.scan(step, (state, start, last), keys)[
+            0
+        ]
+        return end
 
     def _consecutive_episodes(self, seated: Seated, state: Games, task: Any, key: Key) -> Tally:
         """Leaves [num_envs, consecutive, ...]."""
         num_envs = state.step.truncated.shape[0]
 
-        def episode(memory: Any, keys: tuple[Array, Key]) -> tuple[Any, Tally]:
-            number, key = keys
+        def episode(kept: tuple[Any, Any], keys: tuple[Array, Key]) -> tuple[Any, Tally]:
+            (memory, last), (number, key) = kept, keys
             reset_key, play_key = jax.random.split(key)
             env_state, now = reset_all(self.env, reset_key, task, num_envs)
             start = state.replace(env_state=env_state, step=now, memory=memory)
             keeps = self.own_seats(seated, num_envs) & (number > 0)
-            after, tally = self._episode(seated, start, task, play_key, keeps)
-            return after.memory, tally
+            after, tally, last = self._episode(seated, start, task, play_key, keeps, last)
+            return (after.memory, last), tally
 
         keys = jax.random.split(key, self.consecutive)
-        _, tally = jax.lax.scan(episode, state.memory, (jnp.arange(self.consecutive), keys))
+        last = LastStep.of(state.step.view) if self.players.learner.outlives_episodes else None
+        numbers = jnp.arange(self.consecutive)
+        _, tally = jax.lax.scan(episode, (state.memory, last), (numbers, keys))
         return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), tally)
+
+    def kept_view(self, view: View, keeps: Array, last: LastStep | None) -> View:
+        """What is seen where `keeps` [num_envs, seats] says who remembers the last episode."""
+        seen: View = view.replace(forget=view.first & ~keeps)
+        if last is None:
+            return seen
+        before = view.replace(prev_action=last.action, prev_reward=last.reward)
+        kept = view.first & keeps
+
+        def shown(view: View) -> Any:
+            seen = self.players.with_others(view)
+            return {"prev_action": seen.prev_action, "prev_reward": seen.prev_reward} | (
+                {} if seen.others is None else {"others": seen.others}
+            )
+
+        def pick(old: Array, now: Array) -> Array:
+            return jnp.where(kept.reshape(kept.shape + (1,) * (old.ndim - 2)), old, now)
+
+        return seen.replace(**jax.tree.map(pick, shown(before), shown(view)))
 
     def own_seats(self, seated: Seated, num_envs: int) -> Array:
         """[num_envs, seats] bool: the learner's seats."""

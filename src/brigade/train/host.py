@@ -33,8 +33,8 @@ from brigade.core import (
 )
 from brigade.errors import UserError
 from brigade.train.collect import of_own_seats, reseated, with_actions
-from brigade.train.evaluate import Evaluation, Evaluator, seating_of, shape_of
-from brigade.train.play import Games
+from brigade.train.evaluate import Evaluation, Evaluator, LastStep, seating_of, shape_of
+from brigade.train.play import Games, restart_where
 from brigade.train.players import Players, Seated
 
 MOST_FAILURES = 5  # in a row, before a run is given up
@@ -136,8 +136,8 @@ class HostSource(Source):
     def for_clones(self) -> HostSource:
         return replace(self, purpose="clones")
 
-    def restarts(self) -> int:
-        return OPEN.restarts[self.env]
+    def measured(self) -> dict[str, float]:
+        return {"simulator_restarts": float(OPEN.restarts[self.env])}
 
     def start(self, key: Key, task: Any) -> Games:
         """A state whose games are opened by the next rollout; its key stands for them."""
@@ -284,17 +284,22 @@ def _play_episodes(evaluator: Evaluator, acting: Acting, now: Round, key: Key) -
     number, every = np.zeros(num_envs, int), np.arange(num_envs)  # of the episode
     with OPEN.lent(env, num_envs, "evaluation", user, OPEN_EVALUATIONS) as (games, _):
         step = games.reset(seed_of(start_key))
+        outlives = in_a_row > 1 and players.learner.outlives_episodes
+        last = LastStep.of(step.view) if outlives else None
         for act_key in jax.random.split(play_key, in_a_row * (env.horizon + 1)):
             ended = step.terminated | step.truncated
             number += ended
             if (number == in_a_row).all():
                 break
             view = with_task(step, np.asarray(now.task.id)).view
-            view = view.replace(forget=view.first & ~(keeps & (number > 0)[:, None]))
+            kept = jnp.asarray(keeps & (number > 0)[:, None])
+            view = jax.tree.map(np.asarray, evaluator.kept_view(view, kept, last))
             action, after, _ = act(players, seated, memory, view, act_key, greedy=evaluator.greedy)
             if in_a_row > 1:  # the slot after an episode is not a step
                 after = _frozen(evaluator, seated, jnp.asarray(~ended), after, memory)
             memory, step = after, games.step(np.asarray(action))
+            if last is not None:
+                last = restart_where(~ended, LastStep.of(step.view), last)
             place = every, np.minimum(number, in_a_row - 1)
             played = ~ended & (number < in_a_row)
             reward = np.asarray(_of_own_seats(players, seated, step.reward)).mean(-1)

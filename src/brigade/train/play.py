@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from brigade.core import Array, Environment, Key, Memories, Seating, TimeStep
+from brigade.core import Array, Environment, Key, Memories, Seating, TimeStep, View
 from brigade.train.players import Players, Seated
 
 
@@ -51,14 +51,14 @@ def play_step(
     keys: tuple[Key, Key],
     task: Any,
     greedy: bool = False,
-    forget: Array | None = None,
+    view: View | None = None,
 ) -> Played:
     """All seats act, and all games go one step further; whoever calls it restarts episodes.
 
-    `forget` [num_envs, seats]: where recurrent states are reset, if not where episodes begin.
+    `view`: what they see, if not what the environments show now.
     """
     act_key, step_key = keys
-    view = games.step.view if forget is None else games.step.view.replace(forget=forget)
+    view = games.step.view if view is None else view
     action, memory, extras = players.act(seated, games.memory, view, act_key, greedy)
     env_state, then = step_all(env, step_key, games.env_state, action, task)
     return Played(action, extras, games.replace(env_state=env_state, step=then, memory=memory))

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from brigade.core import Acting, Array, Everyone, Group, Key, Matchmaker, Memories, Policy, View
@@ -108,6 +109,7 @@ class Players:
         self, seated: Seated, memory: Memories, view: View, key: Key, greedy: bool = False
     ) -> tuple[Array, Memories, dict[str, Array]]:
         """Actions of all seats [num_envs, seats, ...], recurrent states, the learner's extras."""
+        view = self.with_others(view)
         if self.alone:
             action, carry, extras = self.learner.act(
                 seated.learner, memory.learner, view, key, greedy
@@ -149,6 +151,13 @@ class Players:
         joint = take_seats(jnp.concatenate([action, others], axis=1), seated.order)
         return joint, Memories(carry, tuple(carries)), extras
 
+    def with_others(self, view: View) -> View:
+        """The view of all seats with the others' previous actions, if a policy sees them."""
+        policies = (self.learner, *(group.policy for group in self.cast))
+        if view.others is not None or not any(policy.sees_actions for policy in policies):
+            return view
+        return view.replace(others=actions_of_others(view.prev_action))
+
     def carry_to_train(self, seated: Seated, memory: Memories) -> Any:
         """What training needs of the learner's recurrent states, leaves [num_envs, seats, ...]."""
         carry = self.learner.carry_to_train(memory.learner)
@@ -161,7 +170,8 @@ class Players:
 
     def own_view(self, seated: Seated, view: View) -> View:
         """The learner's seats of a view; `state` is dropped, or holds what only critics see."""
-        own = view.replace(state=None)
+        seen = self.with_others(view) if self.learner.sees_actions else view.replace(others=None)
+        own = seen.replace(state=None)
         if self.own_seats:
             assert seated.own is not None
             own = take_seats(own, seated.own)
@@ -190,6 +200,13 @@ class Players:
         return members_act(
             self.learner, seated.learner, seated.places, carry, view, key, greedy, len(seated.own)
         )
+
+
+def actions_of_others(actions: Array) -> Array:
+    """[..., seats] -> [..., seats, other seats], from the next seat on."""
+    seats = actions.shape[-1]
+    after = (np.arange(seats)[:, None] + np.arange(1, seats)) % seats
+    return actions[..., after]
 
 
 def members_act(

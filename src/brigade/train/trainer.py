@@ -79,6 +79,11 @@ class Trainer:
         return self.learner.policy.slow_when_batched
 
     @property
+    def mixes_tasks(self) -> bool:
+        """Whether the tasks of a run are trained together, so that only its first one begins."""
+        return self.method.mixes_tasks or self.source.mixes_tasks
+
+    @property
     def policies(self) -> int:
         """How many policies are trained."""
         return self.matchmaker.policies
@@ -136,8 +141,8 @@ class Trainer:
             turn = programs.turn_of_seed(trainer, state, rounds, (row, index), cast, 3)
             source, traj = trainer.source.next(*turn)
             state, of_seed = programs.learned_by_seed(trainer, state, row, source, traj)
-            restarts = jnp.float32(trainer.source.restarts())
-            metrics.append({**of_seed, "simulator_restarts": restarts})
+            measured = trainer.source.measured()
+            metrics.append({**of_seed, **jax.tree.map(jnp.float32, measured)})
         return state, stack(metrics)
 
     def end_phase(
@@ -203,7 +208,7 @@ class Trainer:
         num_tasks = len(sequences[0])
         for task, update in updates_after(position, repetitions * num_tasks, updates_per_task):
             state, index = position.state, task % num_tasks
-            if update == 1 and not (task > 0 and self.method.mixes_tasks):
+            if update == 1 and not (task > 0 and self.mixes_tasks):
                 state = self.begin_task(state, rounds, index)
             state, metrics = self.step(state, rounds, index, lineup.cast)
             ended = ends.get(update, [])
