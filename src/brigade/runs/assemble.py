@@ -17,6 +17,7 @@ from brigade.core import (
     Learner,
     Matchmaker,
     Pairing,
+    Round,
     Simulator,
     Source,
     TaskSequence,
@@ -47,6 +48,21 @@ class Parts:
     seeds: list[int]
     lineup: Lineup  # the partners, and the learner's seats
     also: tuple[AlsoEvaluate, ...] = ()  # evaluations beside that of all tasks
+
+    @property
+    def rounds(self) -> Round:
+        """The tasks and pairings of all seeds, leaves [seeds, num_tasks, ...]."""
+        return stack_sequences(self.sequences, self.lineup.pairings)
+
+    def initial_state(self, index: int = 0) -> TrainState:
+        """The state before training, in the game of task `index`."""
+        lineup = self.lineup
+        return self.trainer.init(self.seeds, self.rounds, lineup.cast, lineup.params, index)
+
+    def abstract_state(self, index: int = 0) -> TrainState:
+        """The shapes of the training state in a task, without computing it."""
+        state: TrainState = jax.eval_shape(lambda: self.initial_state(index))
+        return state
 
 
 def assemble(experiment: Experiment) -> Parts:
@@ -388,20 +404,8 @@ def changing_inputs(env: Environment, sequences: Sequence[TaskSequence]) -> int 
 def check_shapes(parts: Parts) -> None:
     """Fail before compiling, for example if the samples do not divide into minibatches."""
     try:
-        check_state_fits(abstract_state(parts))
+        check_state_fits(parts.abstract_state())
         for clones in filter(None, (each.clones for each in parts.also)):
-            abstract_state(replace(parts, trainer=clones))
+            replace(parts, trainer=clones).abstract_state()
     except ValueError as error:
         raise UserError(str(error)) from error
-
-
-def abstract_state(parts: Parts, index: int = 0) -> TrainState:
-    """The shapes of the training state in a task, without computing it."""
-    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
-    state: TrainState = jax.eval_shape(
-        lambda r, c, p: parts.trainer.init(parts.seeds, r, c, p, index),
-        rounds,
-        cast,
-        parts.lineup.params,
-    )
-    return state

@@ -12,14 +12,13 @@ import numpy as np
 
 from brigade.metrics.checks import find_problem
 from brigade.reading import DamagedError, counted, entry, expect, read_json, read_npz
-from brigade.runs.assemble import Parts, abstract_state
+from brigade.runs.assemble import Parts
 from brigade.runs.config import RunConfig
 from brigade.runs.extend import fit_leaf, fit_position, fit_record, fits_into
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.state_files import restore_state
 from brigade.train import Position, Record
 from brigade.train.programs import TrainState
-from brigade.train.trainer import stack_sequences
 
 MAX_SECONDS = 1e10
 NUMBERS_PER_TASK = 10**10  # for checkpoints; a task has fewer updates than this
@@ -128,7 +127,7 @@ def read_state(
     With `more_tasks`, it may lack entries of new tasks.
     """
     found = expect(restore_state(checkpoint / "state"), dict, "state")
-    like = initial_state(parts, index) if more_tasks else abstract_state(parts, index)
+    like = parts.initial_state(index) if more_tasks else parts.abstract_state(index)
     state: TrainState = restore_like(like, found, checkpoint, more_tasks)
     return state
 
@@ -137,7 +136,7 @@ def read_policies(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> t
     """The parameters, the method's state and the matchmaker's, of a checkpoint."""
     found = restore_state(checkpoint / "state")
     learner = entry(found, "learner", dict, "state")
-    like = initial_state(parts) if more_tasks else abstract_state(parts)
+    like = parts.initial_state() if more_tasks else parts.abstract_state()
     return tuple(
         restore_like(mine, theirs, checkpoint, more_tasks)
         for mine, theirs in (
@@ -146,12 +145,6 @@ def read_policies(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> t
             (like.matches, found.get("matches")),
         )
     )
-
-
-def initial_state(parts: Parts, index: int = 0) -> TrainState:
-    """The state before training, in the game of task `index`."""
-    rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
-    return parts.trainer.init(parts.seeds, rounds, parts.lineup.cast, parts.lineup.params, index)
 
 
 def restore_like(like: Any, found: Any, checkpoint: Path, more_tasks: bool = False) -> Any:

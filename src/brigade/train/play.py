@@ -34,13 +34,18 @@ def start_games(
     env: Environment, players: Players, key: Key, task: Any, num_envs: int, tables: int = 1
 ) -> Games:
     """New episodes with initial recurrent states; seats are not assigned yet."""
-    env_state, step = reset_all(env, key, task, num_envs)
-    memory = players.initial_memory(num_envs, env.num_agents, tables)
+    return games_of(players, *reset_all(env, key, task, num_envs), env.num_agents, tables)
+
+
+def games_of(
+    players: Players, env_state: Any, step: TimeStep, num_agents: int, tables: int
+) -> Games:
+    """Games at their first timestep."""
+    memory = players.initial_memory(len(step.truncated), num_agents, tables)
     if players.alone:
         return Games(env_state, step, memory)
-    unassigned = jnp.zeros((tables, env.num_agents), jnp.int32)
-    seating = Seating(unassigned, unassigned == 1)
-    return Games(env_state, step, memory, seating, jnp.int32(0))
+    unassigned = jnp.zeros((tables, num_agents), jnp.int32)
+    return Games(env_state, step, memory, Seating(unassigned, unassigned == 1), jnp.int32(0))
 
 
 def play_step(

@@ -262,21 +262,23 @@ def turn_of_seed(
     return next_turn(trainer, pick(states, row), pick(pick(rounds, row), index), cast, splits)
 
 
-@partial(jit, static_argnums=0, donate_argnums=1)
-def learned_by_seed(
-    trainer: Trainer, states: TrainState, row: int, source: Any, traj: Trajectory
-) -> tuple[TrainState, Metrics]:
-    """The states after a seed has learned from its rollout."""
-    state, metrics = learned(trainer, pick(states, row), source, traj)
-    return put(states, row, state), metrics
-
-
 @partial(jit, static_argnums=(0, 1), donate_argnums=2)
-def ended_for_seed(
-    trainer: Trainer, phase: str, states: TrainState, row: int, source: Any, traj: Trajectory
-) -> TrainState:
-    """The states after `end_phase` has seen a batch of a seed's rollout."""
-    return put(states, row, ended(trainer, phase, pick(states, row), source, traj))
+def after_rollout(
+    trainer: Trainer,
+    phase: str | None,
+    states: TrainState,
+    row: int,
+    source: Any,
+    traj: Trajectory,
+) -> tuple[TrainState, Metrics]:
+    """The states after a seed has learned from its rollout or, if a phase has ended, after
+    `end_phase` has seen a batch of it."""
+    state, metrics = (
+        learned(trainer, pick(states, row), source, traj)
+        if phase is None
+        else (ended(trainer, phase, pick(states, row), source, traj), {})
+    )
+    return put(states, row, state), metrics
 
 
 def evaluate(

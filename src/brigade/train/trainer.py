@@ -131,14 +131,7 @@ class Trainer:
         trainer = self.on_task(index)
         if trainer.source.traced:
             return programs.step(trainer, state, rounds, jnp.int32(index), cast)
-        metrics = []
-        for row in range(len(state.key)):
-            turn = programs.turn_of_seed(trainer, state, rounds, (row, index), cast, 3)
-            source, traj = trainer.source.next(*turn)
-            state, of_seed = programs.learned_by_seed(trainer, state, row, source, traj)
-            restarts = jnp.float32(trainer.source.restarts())
-            metrics.append({**of_seed, "simulator_restarts": restarts})
-        return state, stack(metrics)
+        return trainer._on_host(state, rounds, index, cast)
 
     def end_phase(
         self, state: TrainState, rounds: Round, index: int, phase: str, cast: Any = ()
@@ -149,11 +142,21 @@ class Trainer:
             return programs.end_phase(trainer, phase, state, rounds, jnp.int32(index), cast)
         if not self.method.ends_matter:
             return state
-        for row in range(len(state.key)):  # simulators cannot go back: these steps were played
-            turn = programs.turn_of_seed(trainer, state, rounds, (row, index), cast, 4)
-            source, traj = trainer.source.next(*turn)
-            state = programs.ended_for_seed(trainer, phase, state, row, source, traj)
-        return state
+        return trainer._on_host(state, rounds, index, cast, phase)[0]
+
+    def _on_host(
+        self, state: TrainState, rounds: Round, index: int, cast: Any, phase: str | None = None
+    ) -> tuple[TrainState, Metrics]:
+        """Play a rollout of each seed in turn and learn from it, or end a phase with it: simulators
+        cannot go back, so these steps were played."""
+        metrics, splits = [], 3 if phase is None else 4
+        for row in range(len(state.key)):
+            turn = programs.turn_of_seed(self, state, rounds, (row, index), cast, splits)
+            source, traj = self.source.next(*turn)
+            state, of_seed = programs.after_rollout(self, phase, state, row, source, traj)
+            restarts = jnp.float32(self.source.restarts())
+            metrics.append({**of_seed, "simulator_restarts": restarts})
+        return state, stack(metrics)
 
     def run(
         self,
