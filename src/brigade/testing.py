@@ -37,6 +37,7 @@ from brigade.core import (
     View,
 )
 from brigade.core.seating import pairing_of
+from brigade.core.trees import pick
 from brigade.partners import Stay
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.programs import init_policies, of_each_policy
@@ -178,7 +179,7 @@ def check_learner(learner: Learner, source: Source, task: Any) -> None:
 
     @jax.jit
     def learn(prepared: Any, data: Any, indices: Any, key: Any) -> Any:
-        index = jax.tree.map(lambda x: x[0], indices)
+        index = pick(indices, 0)
         batch, params = learner.take(data, index), prepared.params
         loss_of = jax.value_and_grad(learner.loss, has_aux=True)
         (loss, metrics), grads = loss_of(params, prepared, batch, key)
@@ -233,7 +234,7 @@ def check_method(
 
     first, second = run(), run()
     _expect_equal(first.learner.params, second.learner.params, "a run repeats from its seed")
-    memory, params = (jax.tree.map(lambda x: x[0], t) for t in (first.memory, first.learner.params))
+    memory, params = pick((first.memory, first.learner.params), 0)
     acting = method.acting_params(memory, params, jnp.int32(0))
     _expect_same_form(params, acting, "acting_params keeps the structure of the parameters")
     score = jax.jit(evaluator)(params, memory, Round(sequence.tasks), jax.random.key(0)).score
@@ -242,10 +243,10 @@ def check_method(
 
 def _moves(trainer: Trainer, state: Any, rounds: Round) -> list[Any]:
     """What the policy does and records in a rollout of every task, with its acting parameters."""
-    first = jax.tree.map(lambda x: x[0], state.replace(source=(), key=()))
+    first = pick(state.replace(source=(), key=()), 0)
     found = []
     for index in range(rounds.task.id.shape[1]):
-        task = jax.tree.map(lambda x, n=index: x[0, n], rounds.task)
+        task = pick(rounds.task, (0, index))
         acting = trainer.method.acting_params(first.memory, first.learner.params, task.id)
         found.append(_played(trainer.source, Acting(acting), task, jax.random.key(1)))
     return found
@@ -328,7 +329,7 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
             _, traj = source.next(source.start(key, task), acting, task, key)
             state = learner.allocate(state, traj)
             prepared, data, indices = learner.prepare(state, traj, key)
-            batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+            batch = learner.take(data, pick(indices, 0))
             return jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(state.params), traj
 
         return play_and_learn(state, params)

@@ -221,7 +221,8 @@ def test_quiet_says_nothing(first_run, here, capsys):
 
 
 def test_flags_win_over_the_file_and_the_file_over_the_preset(here):
-    from brigade.runs.config import from_dict, read_file
+    from brigade.runs.config import from_dict
+    from brigade.runs.config_files import read_file
 
     (here / "my.toml").write_text(
         'benchmark = "meal/level-2"\nseeds = 4\ntasks = 7\n[ppo]\nepochs = 3\n'

@@ -25,7 +25,8 @@ from brigade.populations.ego import EgoGenerator
 from brigade.populations.sp import SelfPlay
 from brigade.runs.assemble import assemble
 from brigade.runs.checkpoints import read_state
-from brigade.runs.config import from_dict, read_file
+from brigade.runs.config import from_dict
+from brigade.runs.config_files import read_file
 from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
 from brigade.runs.snapshots import at_stages

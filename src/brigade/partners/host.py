@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Environment, Key, Policy, View
+from brigade.core.trees import choose
 from brigade.core.types import Carry
 from brigade.errors import UserError
 
@@ -72,11 +73,7 @@ class HostPolicy(Policy):
         action = jax.ShapeDtypeStruct(shape, jnp.float32 if self.continuous else jnp.int32)
         after = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), carry)
         seen = view.replace(state=None, forget=None)
-        memory = jax.tree.map(
-            lambda start, now: jnp.where(_expanded(view.resets, now), start, now),
-            self.initial_carry(batch),
-            carry,
-        )
+        memory = choose(view.resets, self.initial_carry(batch), carry)
         chosen, after = jax.pure_callback(
             self._act, (action, after), seen, memory, vmap_method="broadcast_all"
         )
@@ -164,8 +161,3 @@ def host_policy(name: str, agent: Any, env: Environment) -> HostPolicy:
         )
     memory = getattr(agent, "initial_memory", None)
     return HostPolicy(name, act, memory, env.num_actions, bool(env.continuous))
-
-
-def _expanded(mask: Array, x: Array) -> Array:
-    """The mask [*batch] with trailing axes to broadcast against `x`."""
-    return mask.reshape(*mask.shape, *[1] * (x.ndim - mask.ndim))

@@ -18,9 +18,9 @@ from flax import struct
 
 from brigade.core import Array, Cast, Key, Policy, Trajectory
 from brigade.core.checks import at_least, each, positive, within
+from brigade.core.trees import put
 from brigade.populations.coplay import latest_returns
 from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
-from brigade.train.programs import put
 
 # How fast the ego's returns follow the latest ones, as in ZSC-Eval: in every rollout, also where a
 # member was not met in it.

@@ -30,6 +30,7 @@ from brigade.core import (
     View,
 )
 from brigade.core.checks import at_least, each, within
+from brigade.core.trees import pick
 from brigade.populations.coplay import followed
 from brigade.populations.ego import group_of_copies
 from brigade.populations.generator import Generator
@@ -140,7 +141,7 @@ class CoMeDi(Generator):
 
     def partners(self, state: Array, params: Any, given: Any) -> Any:
         others = most_compatible(state)
-        return params, (params, jax.tree.map(lambda x: x[others], params))
+        return params, (params, pick(params, others))
 
     def seat(self, state: Array, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
         seat_key, coin_key, random_key = jax.random.split(key, 3)

@@ -135,9 +135,8 @@ def groups(number: int, each: int, limit: int | None) -> list[range]:
 
 def one_task(sequence: TaskSequence, index: int) -> TaskSequence:
     """A sequence with one task only, which therefore gets the first head."""
-    task = jax.tree.map(lambda leaf: leaf[index], sequence.tasks)
     return TaskSequence.from_tasks(
-        [task],
+        [sequence[index]],
         [sequence.names[index]],
         sequence.steps,
         partners=sequence.partners[index : index + 1],

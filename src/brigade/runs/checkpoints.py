@@ -159,7 +159,7 @@ def restore_like(like: Any, found: Any, checkpoint: Path, more_tasks: bool = Fal
             for key in path:
                 name = getattr(key, "name", getattr(key, "key", getattr(key, "idx", None)))
                 node = node[name]
-            shape = _stored_shape(leaf).shape
+            shape = jax.eval_shape(_stored, leaf).shape
             if more_tasks and np.shape(node) != shape and fits_into(np.shape(node), shape):
                 node = fit_leaf(leaf, node)
             if np.shape(node) != shape:
@@ -183,17 +183,12 @@ def has_deleted_arrays(state: Any) -> bool:
 def plain_arrays(state: Any) -> Any:
     """The state as NumPy arrays, random keys as their key data."""
 
-    def plain(leaf: Any) -> np.ndarray:
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-    return jax.tree.map(plain, state)
+    return jax.tree.map(lambda leaf: np.asarray(_stored(leaf)), state)
 
 
-def _stored_shape(leaf: Any) -> Any:
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.eval_shape(jax.random.key_data, leaf)
-    return leaf
+def _stored(leaf: Any) -> Any:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(leaf) if is_key else leaf
 
 
 def _as_leaf(like: Any, leaf: Any) -> Any:

@@ -11,11 +11,9 @@ import contextlib
 import dataclasses
 import io
 import json
-import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -23,15 +21,13 @@ import tyro
 from brigade import registry
 from brigade.core import Benchmark, ContinualMethod, Environment, LearnerSettings, Matchmaker
 from brigade.core.checks import at_least, each, positive, within
-from brigade.errors import UserError
+from brigade.errors import UserError, as_user_errors
 from brigade.populations import Generator
 from brigade.populations.coplay import Ranked
-from brigade.reading import entry, expect, parse_json, parse_toml, read_bytes, shown
-from brigade.runs.code_files import with_kept_code
 from brigade.runs.flags import CONF, as_flags, check_names, long_flag, parse
-from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES
-from brigade.runs.partner_files import name_by_hash, with_paths
-from brigade.runs.trust import checked_settings, map_texts, require_trust
+from brigade.runs.folder import FORMAT
+from brigade.runs.partner_files import name_by_hash
+from brigade.runs.trust import checked_settings, map_texts
 
 MAX_SEED = 2**32  # exclusive: random keys are made from 32 bits
 MIN_ENVS = 16  # default number of environments per policy of a population
@@ -216,76 +212,17 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
     defaults = _defaults(benchmark, chosen, shape)
     check_names([*as_flags(defaults), *given], shape)
     parsed = parse(shape, [benchmark_name, *as_flags(defaults), *given])
-    generator = getattr(parsed, "generator", None)
+    generator = getattr(parsed, "generator_settings", None)
     if benchmark.settings is not None or generator is not None:  # these can change the defaults
         benchmark = configured(benchmark, getattr(parsed, "env", None))
         defaults = _defaults(benchmark, chosen, shape, generator)
         parsed = parse(shape, [benchmark_name, *as_flags(defaults), *given])
-        parsed = dataclasses.replace(parsed, **settled(parsed, benchmark))
-    config = dataclasses.replace(parsed.config, preset=chosen["preset"])
-    config = dataclasses.replace(
-        config, steps_per_task=config.updates_per_task * config.steps_per_update
-    )
-    env = getattr(parsed, "env", None)
-    return Experiment(config, parsed.learner, parsed.method, env, generator)
-
-
-def settled(parsed: Any, benchmark: Benchmark) -> dict[str, Any]:
-    """The environment's settings as the configured benchmark has them: it may complete them, such
-    as the policy files of a pool."""
-    return {"env": benchmark.settings} if getattr(parsed, "env", None) is not None else {}
-
-
-def from_json(text: str, folder: Path, say: Callable[[str], None] = print) -> Experiment:
-    """Read the config.json of a run folder; `say` is told if the user's code has changed since."""
-    where = str(folder / "config.json")
-    settings = with_paths(settings_of_run(text, where), folder)
-    return from_dict(with_kept_code(settings, code_of_run(text, where), folder, say))
-
-
-def settings_of_run(content: bytes | str, where: str) -> dict[str, Any]:
-    """The settings in the config.json of a run."""
-    tree = parse_json(content, where)
-    number = entry(tree, "format", int, where)
-    if number != FORMAT:
-        raise UserError(
-            f"{where} has format {number}, this Brigade reads {FORMAT}; "
-            f"install version {shown(tree.get('brigade', 'unknown'))}, which wrote it"
-        )
-    return checked_settings(entry(tree, "config", dict, where), where)
-
-
-def code_of_run(content: bytes | str, where: str) -> dict[str, str]:
-    """Where a run keeps copies of the user's Python files."""
-    tree = parse_json(content, where)
-    code = entry(tree, "code", dict, where) if "code" in tree else {}
-    return {
-        file: expect(copy, str, f"{where}: the copy of {shown(file)}")
-        for file, copy in code.items()
-    }
-
-
-def read_file(path: str, trust: bool = False) -> dict[str, Any]:
-    """Read a config file: TOML, or the config.json of a run. Code it names needs `trust`."""
-    try:
-        content = read_bytes(path, MAX_CONFIG_BYTES, follow=True)
-    except FileNotFoundError as error:
-        raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
-    parse = parse_json if path.endswith(".json") else parse_toml
-    tree = expect(parse(content, path), dict, path)
-    if path.endswith(".json") and "format" in tree:  # otherwise written by hand
-        settings = settings_of_run(content, path)
-        require_trust(settings, trust, path)
-        folder = Path(path).parent
-        code = code_of_run(content, path)
-        return with_kept_code(with_paths(settings, folder), code, folder, print_error)
-    require_trust(tree, trust, path)
-    return checked_settings(tree, path)
-
-
-def print_error(line: str) -> None:
-    """Print a line to standard error."""
-    print(f"brigade: {line}", file=sys.stderr)
+    config = parsed.config
+    steps = config.updates_per_task * config.steps_per_update
+    config = dataclasses.replace(config, preset=chosen["preset"], steps_per_task=steps)
+    # As the configured benchmark has them: it may complete them, such as the files of a pool.
+    env = None if getattr(parsed, "env", None) is None else benchmark.settings
+    return Experiment(config, parsed.learner, parsed.method_settings, env, generator)
 
 
 def load_benchmark(name: str) -> Benchmark:
@@ -312,10 +249,8 @@ def configured(benchmark: Benchmark, settings: Any) -> Benchmark:
     """The benchmark with these settings of its environment."""
     if benchmark.configure is None or settings is None:
         return benchmark
-    try:
+    with as_user_errors():
         return benchmark.configure(settings)
-    except ValueError as error:
-        raise UserError(str(error)) from error
 
 
 def help_text(arguments: Sequence[str]) -> str:
@@ -330,7 +265,7 @@ def help_text(arguments: Sequence[str]) -> str:
     chosen = _choices({}, words[1:] if named else words, benchmark)
     shape = _experiment_type(chosen, benchmark)
     parsed = parse(shape, [name, *as_flags(_defaults(benchmark, chosen, shape))])
-    defaults = _defaults(benchmark, chosen, shape, getattr(parsed, "generator", None))
+    defaults = _defaults(benchmark, chosen, shape, getattr(parsed, "generator_settings", None))
     parsed = parse(shape, [name, *as_flags(defaults)])
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
@@ -482,31 +417,21 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
             raise UserError(f"{chosen[what]} is not a {what}; it must be a frozen dataclass")
         if bare := [each.name for each in dataclasses.fields(kind) if has_no_default(each)]:
             raise UserError(f"{chosen[what]}: the setting {bare[0]} needs a default")
+    given = dataclasses.field
     flat = tyro.conf.arg(name="")
-    more: list[Any] = []
+    fields: list[Any] = [
+        ("config", Annotated[RunConfig, flat]),
+        ("learner", Annotated[learner_type, flat], given(default=learner_type())),
+        ("method_settings", method_type, given(default=method_type())),
+    ]
     if benchmark.settings is not None:
-        env: Any = Annotated[type(benchmark.settings), tyro.conf.arg(name="env")]
-        more = [("env", env, dataclasses.field(default=benchmark.settings))]
-    for what, chosen_type in kinds[2:]:
-        settings: Any = Annotated[chosen_type, tyro.conf.arg(name=f"{what}-settings")]
-        more.append((what, settings, dataclasses.field(default=chosen_type())))
+        fields.append(("env", type(benchmark.settings), given(default=benchmark.settings)))
+    for _, generator_type in kinds[2:]:
+        fields.append(("generator_settings", generator_type, given(default=generator_type())))
     # Not called Experiment: the parser would look up that class for help texts, which Python 3.12
     # and 3.11 do differently.
-    return dataclasses.make_dataclass(
-        "Flags",
-        [
-            ("config", Annotated[RunConfig, flat]),
-            ("learner", Annotated[learner_type, flat], dataclasses.field(default=learner_type())),
-            (
-                "method",
-                Annotated[method_type, tyro.conf.arg(name="method-settings")],
-                dataclasses.field(default=method_type()),
-            ),
-            *more,
-        ],
-        frozen=True,
-        namespace={"__doc__": POPULATION_HELP if kinds[2:] else RUN_HELP},
-    )
+    doc = {"__doc__": POPULATION_HELP if kinds[2:] else RUN_HELP}
+    return dataclasses.make_dataclass("Flags", fields, frozen=True, namespace=doc)
 
 
 def where_is(base: type) -> str:

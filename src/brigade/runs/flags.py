@@ -16,6 +16,7 @@ from brigade.errors import UserError
 from brigade.reading import shown
 
 SHORT_FLAGS = {"--from": "--start-from"}
+FLAT = ("config", "learner")  # groups whose flags have no prefix
 CONF = (tyro.conf.OmitSubcommandPrefixes,)
 
 
@@ -48,23 +49,13 @@ def is_flag(word: str) -> bool:
     return word.startswith("-") and not re.match(r"-[\d.]|-inf|-nan", word)
 
 
-def known_flags(shape: Any) -> Iterator[str]:
-    """All flags of an experiment's type."""
-    for name, kind in get_type_hints(shape).items():
-        prefix = {
-            "method": "method-settings.",
-            "env": "env.",
-            "generator": "generator-settings.",
-        }.get(name, "")
-        yield from _flags_of(kind, prefix)
-
-
-def _flags_of(kind: Any, prefix: str) -> Iterator[str]:
+def known_flags(kind: Any, prefix: str = "") -> Iterator[str]:
+    """All flags of a dataclass of settings."""
     types = get_type_hints(kind)
     for field in dataclasses.fields(kind):
         name = prefix + field.name.replace("_", "-")
         if dataclasses.is_dataclass(types[field.name]):
-            yield from _flags_of(types[field.name], f"{name}.")
+            yield from known_flags(types[field.name], "" if name in FLAT else f"{name}.")
         else:
             yield name
             if types[field.name] is bool:

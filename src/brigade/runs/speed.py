@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from brigade.core import Round, Trajectory
+from brigade.core.trees import pick
 from brigade.runs.assemble import Parts, assemble
 from brigade.runs.config import Experiment
+from brigade.runs.limits import size_of
 from brigade.train import TrainState
-from brigade.train.programs import next_turn, pick
+from brigade.train.programs import next_turn
 
 TIMED_STEPS = 6400  # a rollout of about this size is timed; the time is then extrapolated
 
@@ -105,12 +105,4 @@ def cost(experiment: Experiment, parts: Parts) -> Cost:
         state_bytes=state_bytes,
         parameters=sum(x.size for x in jax.tree.leaves(one_seed.learner.params)),
         disk_bytes=2 * state_bytes + record + 300 * updates,
-    )
-
-
-def size_of(tree: Any) -> int:
-    """Bytes of a tree of arrays or shapes."""
-    return sum(
-        x.size * (8 if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else np.dtype(x.dtype).itemsize)
-        for x in jax.tree.leaves(tree)
     )

@@ -23,6 +23,7 @@ from brigade.core import (
 )
 from brigade.core.compile import jit
 from brigade.core.streams import SECOND_SEAT
+from brigade.core.trees import pick
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.players import Players
 
@@ -111,6 +112,6 @@ def play_block(
     pairing = Pairing(jnp.ones(second.size), jnp.zeros((1, 1), jnp.int32), seating)
     first_params, second_params = params
     if first.size == 1:
-        first_params = jax.tree.map(lambda x: x[0], first_params)
+        first_params = pick(first_params, 0)
     evaluator = Evaluator(env, players, ContinualMethod(), episodes, first.greedy)
     return evaluator.play(Acting(first_params, (second_params,)), Round(task, pairing), key)

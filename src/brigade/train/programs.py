@@ -28,6 +28,7 @@ from brigade.core import (
 )
 from brigade.core.compile import jit
 from brigade.core.streams import AFTER_ROLLOUT, BEGIN_TASK, MATCHES, SEATS, TASKS
+from brigade.core.trees import pick, put
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.host import play_episodes
 from brigade.train.members import for_each, split
@@ -48,25 +49,10 @@ class TrainState(struct.PyTreeNode):
     key: Key
 
 
-def pick(tree: Any, index: Array | int) -> Any:
-    """One entry of stacked leaves."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def stack(trees: Sequence[Any]) -> Any:
-    """Trees of the same structure as one, leaves [number of trees, ...]."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-def put(trees: Any, index: Array | int, tree: Any) -> Any:
-    """Stacked leaves with one entry replaced."""
-    return jax.tree.map(lambda leaves, leaf: leaves.at[index].set(leaf), trees, tree)
-
-
 def example_batch(learner: Learner, key: Key, state: LearnerState, traj: Trajectory) -> Any:
     """One minibatch of a rollout, in the form that methods get."""
     _, data, indices = learner.prepare(state, traj, key)
-    first = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    first = learner.take(data, pick(indices, 0))
     return learner.standalone(first)
 
 

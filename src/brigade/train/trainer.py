@@ -24,10 +24,11 @@ from brigade.core import (
 )
 from brigade.core.checks import at_least
 from brigade.core.streams import EVALUATION, MORE_EVALUATIONS, TASKS
+from brigade.core.trees import pick, stack
 from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
 from brigade.train import programs
 from brigade.train.evaluate import Evaluation, Evaluator
-from brigade.train.programs import TrainState, pick, stack
+from brigade.train.programs import TrainState
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ class Trainer:
         keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
         result = programs.evaluate(self, evaluator, state, rounds, keys, cast)
         record.steps.append(steps)
-        add_evaluation(record, result, evaluator.consecutive)
+        add_evaluation(record, result)
         for number, more in enumerate(also, start=MORE_EVALUATIONS):
             of_its_own = jax.vmap(lambda key, n=number: jax.random.fold_in(key, n))(keys)
             more(self, position, rounds, of_its_own, cast)
@@ -269,16 +270,26 @@ class Lineup:
     params: Any = None  # parameters the learner starts from, instead of initial ones
 
 
-def add_evaluation(record: Record, result: Evaluation, consecutive: int) -> None:
+def add_evaluation(record: Record, result: Evaluation) -> None:
     """Record an evaluation of all seeds, leaves [seeds, tasks, partners, seats, episodes, ...]."""
-    axes = (*SCORE_AXES, ROW_AXIS) if consecutive > 1 else SCORE_AXES
-    seed = SCORE_AXES.index("seed")
-    record.add("score", np.moveaxis(np.asarray(result.score), 0, seed), axes)
-    record.add("returns", np.moveaxis(np.asarray(result.returns), 0, seed), axes)
+    add_scores(record, "", SCORE_AXES, result.score, result.returns)
     if record.event_names:
-        episode_axes = (4, 5) if consecutive > 1 else 4
-        events = np.asarray(result.events).mean(episode_axes)
-        record.add("events", np.moveaxis(events, 0, EVENT_AXES.index("seed")), EVENT_AXES)
+        events = np.asarray(result.events)
+        episodes = tuple(range(SCORE_AXES.index("episode"), events.ndim - 2))
+        record.add(
+            "events", np.moveaxis(events.mean(episodes), 0, EVENT_AXES.index("seed")), EVENT_AXES
+        )
+
+
+def add_scores(
+    record: Record, prefix: str, axes: tuple[str, ...], score: Any, returns: Any
+) -> None:
+    """Record scores and returns of all seeds, leaves [seeds, ...]; `axes` lack that of consecutive
+    episodes, which are the last if there are any."""
+    for name, values in (("score", score), ("returns", returns)):
+        of_seeds = np.moveaxis(np.asarray(values), 0, axes.index("seed"))
+        all_axes = axes if of_seeds.ndim == len(axes) else (*axes, ROW_AXIS)
+        record.add(f"{prefix}{name}", of_seeds, all_axes)
 
 
 def updates_after(
