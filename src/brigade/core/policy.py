@@ -8,13 +8,7 @@ import jax
 
 from brigade.core.distributions import Categorical, Sampled
 from brigade.core.environment import Environment
-from brigade.core.types import (
-    Array,
-    Carry,
-    Key,
-    Params,
-    View,
-)
+from brigade.core.types import Array, Carry, Key, Params, View
 
 
 class Policy:

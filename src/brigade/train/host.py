@@ -29,7 +29,7 @@ from brigade.core import (
     Trajectory,
 )
 from brigade.errors import UserError
-from brigade.train.collect import of_own_seats, reseated, with_actions
+from brigade.train.collect import of_own_seats, recorded, reseated, with_actions, with_end
 from brigade.train.evaluate import Evaluation, Evaluator, seating_of, shape_of
 from brigade.train.play import Games, games_of
 from brigade.train.players import Players, Seated
@@ -194,26 +194,12 @@ class HostSource(Source):
     ) -> Trajectory:
         """The rollout; a slot after the end of an episode is not a step."""
         players = self.players
-        then, valid = slots.then, ~(slots.now.terminated | slots.now.truncated)
 
-        def own(x: Any) -> Any:
-            return jax.vmap(lambda each: of_own_seats(players, seated, each))(x)
+        def slot(now: TimeStep, action: Any, then: TimeStep, extras: Any) -> Trajectory:
+            valid = ~(now.terminated | now.truncated)
+            return recorded(players, seated, now, action, then, extras, valid)
 
-        return Trajectory(
-            view=jax.vmap(lambda each: players.own_view(seated, each))(slots.now.view),
-            action=own(slots.action),
-            reward=own(then.reward),
-            terminated=then.terminated & valid,
-            truncated=then.truncated & valid,
-            valid=valid,
-            info=then.info,
-            extras=slots.extras,
-            last_view=players.own_view(seated, now.view),
-            last=last,
-            seating=seating,
-            seat=players.seat_numbers(seated, self.num_envs) if players.own_seats else None,
-            carry=carry,
-        )
+        return with_end(players, seated, jax.vmap(slot)(*slots), now, last, carry, seating)
 
 
 def seed_of(key: Key) -> int:
