@@ -19,7 +19,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
 from brigade.core import (
     Acting,
@@ -27,6 +26,7 @@ from brigade.core import (
     Environment,
     Group,
     Learner,
+    PlainTask,
     Policy,
     Round,
     Seating,
@@ -315,7 +315,7 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
     env = Apart()
     learner = build(env, 1)
     state = jax.jit(learner.init)(jax.random.key(0))
-    key, task = jax.random.key(1), ApartTask(jnp.int32(0))
+    key, task = jax.random.key(1), PlainTask(jnp.int32(0))
     seating = Seating(jnp.zeros((2, 2), jnp.int32), jnp.array([[True, False], [False, True]]))
 
     def gradient(partner: Policy, params: Any) -> Any:
@@ -347,12 +347,6 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
     _expect(same, "partners' actions contribute no gradient")
 
 
-class ApartTask(struct.PyTreeNode):
-    """The only task of `Apart`."""
-
-    id: Any
-
-
 @dataclass(frozen=True)
 class Apart(Environment):
     """Two seats that do not interact: a seat observes the time, and its action is its reward."""
@@ -362,15 +356,15 @@ class Apart(Environment):
     obs_shape = (4,)
     horizon = 4
 
-    def reset(self, key: Any, task: ApartTask) -> tuple[Any, TimeStep]:
+    def reset(self, key: Any, task: PlainTask) -> tuple[Any, TimeStep]:
         """Start at time 0."""
         return jnp.int32(0), self._time_step(jnp.int32(0), jnp.full(2, -1, jnp.int32), task)
 
-    def step(self, key: Any, state: Any, action: Any, task: ApartTask) -> tuple[Any, TimeStep]:
+    def step(self, key: Any, state: Any, action: Any, task: PlainTask) -> tuple[Any, TimeStep]:
         """Advance the time by 1."""
         return state + 1, self._time_step(state + 1, action.astype(jnp.int32), task)
 
-    def _time_step(self, time: Any, action: Any, task: ApartTask) -> TimeStep:
+    def _time_step(self, time: Any, action: Any, task: PlainTask) -> TimeStep:
         seats = (2,)
         view = View(
             obs=jnp.broadcast_to(jax.nn.one_hot(time, 4, dtype=jnp.uint8), (2, 4)),

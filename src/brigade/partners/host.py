@@ -46,10 +46,6 @@ class HostPolicy(Policy):
     num_actions: int
     continuous: bool
 
-    def init(self, key: Key) -> tuple[()]:
-        """No parameters."""
-        return ()
-
     def initial_carry(self, batch: tuple[int, ...]) -> Carry:
         """The agent's memory at the start of an episode."""
         if self.initial_memory is None:
