@@ -26,7 +26,7 @@ from brigade.populations import Generator
 from brigade.populations.coplay import Ranked
 from brigade.runs.flags import CONF, as_flags, check_names, long_flag, parse
 from brigade.runs.folder import FORMAT
-from brigade.runs.partner_files import name_by_hash
+from brigade.runs.kept_files import name_by_hash
 from brigade.runs.trust import checked_settings, map_texts
 
 MAX_SEED = 2**32  # exclusive: random keys are made from 32 bits

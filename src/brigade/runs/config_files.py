@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from brigade.errors import UserError
 from brigade.reading import entry, expect, parse_json, parse_toml, read_bytes, shown
-from brigade.runs.code_files import with_kept_code
 from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES, RunFolder
-from brigade.runs.partner_files import with_paths
+from brigade.runs.kept_files import with_kept_code, with_paths
 from brigade.runs.trust import checked_settings, require_trust
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from brigade.errors import UserError
 from brigade.metrics.checks import find_problem
-from brigade.runs.code_files import copies
 from brigade.runs.config import Experiment, from_dict
 from brigade.runs.config_files import kept_by
 from brigade.runs.folder import RunFolder
-from brigade.runs.partner_files import name_by_hash
+from brigade.runs.kept_files import copies, name_by_hash
 from brigade.runs.progress import Display
 from brigade.runs.run import RunResult, resume, run
 from brigade.runs.trust import code_in

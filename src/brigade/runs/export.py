@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +15,9 @@ from brigade.errors import UserError
 from brigade.metrics.record import axes_name
 from brigade.partners.files import SUFFIX, Policies, interface, named_policies
 from brigade.runs.assemble import Parts
-from brigade.runs.code_files import named_by_content
 from brigade.runs.config import Experiment
 from brigade.runs.folder import write_atomically
-from brigade.runs.partner_files import name_by_hash
+from brigade.runs.kept_files import settings_hash
 from brigade.runs.trained import TrainedPolicy, find_member, new_file
 from brigade.train import Position
 from brigade.train.evaluate import acting_params
@@ -165,8 +162,7 @@ def save_policies(policies: Policies, out: Path, half: bool = False) -> Path:
 
 def config_hash(experiment: Experiment) -> str:
     """Tells runs with other settings apart, whatever their folders are called."""
-    settings = named_by_content(name_by_hash(experiment.as_dict())[0])
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+    return settings_hash(experiment.as_dict(), 12)
 
 
 def files_met(settings: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,6 @@ from brigade.runs.checkpoints import (
     read_policies,
     read_record,
 )
-from brigade.runs.code_files import copies
 from brigade.runs.config import Experiment, from_dict
 from brigade.runs.config_files import kept_by
 from brigade.runs.export import LoadedRun, as_loaded, policies_of
@@ -39,7 +38,7 @@ from brigade.runs.extend import (
 )
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.interrupt import until_ctrl_c
-from brigade.runs.partner_files import name_by_hash, with_paths
+from brigade.runs.kept_files import copies, name_by_hash, with_paths
 from brigade.runs.sessions import add_session
 from brigade.runs.snapshots import save_snapshot, snapshot_numbers
 from brigade.runs.trust import require_trust
