@@ -165,8 +165,8 @@ def rollouts_per_seating(env: Environment, num_steps: int) -> int:
 
 
 @dataclass(frozen=True)
-class DeviceSource(Source):
-    """Rollouts from JAX environments, in the same compiled program as the update."""
+class GamesSource(Source):
+    """Rollouts of games that are played side by side."""
 
     env: Environment
     players: Players
@@ -189,8 +189,13 @@ class DeviceSource(Source):
 
     @property
     def steps_per_rollout(self) -> int:
-        """Environment steps per rollout."""
+        """Environment steps per rollout; on the host, slots after episodes count as steps, too."""
         return self.num_envs * self.num_steps
+
+
+@dataclass(frozen=True)
+class DeviceSource(GamesSource):
+    """Rollouts from JAX environments, in the same compiled program as the update."""
 
     def start(self, key: Key, task: Any) -> Games:
         """Start new episodes."""

@@ -24,12 +24,18 @@ from brigade.core import (
     Round,
     Simulator,
     SimulatorError,
-    Source,
     TimeStep,
     Trajectory,
 )
 from brigade.errors import UserError
-from brigade.train.collect import of_own_seats, recorded, reseated, with_actions, with_end
+from brigade.train.collect import (
+    GamesSource,
+    of_own_seats,
+    recorded,
+    reseated,
+    with_actions,
+    with_end,
+)
 from brigade.train.evaluate import Evaluation, Evaluator, seating_of, shape_of
 from brigade.train.play import Games, games_of
 from brigade.train.players import Players, Seated
@@ -109,26 +115,16 @@ class Slots(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HostSource(Source):
+class HostSource(GamesSource):
     """Rollouts from simulators. Episodes start anew after a crash and when a run is resumed."""
 
     env: Simulator
-    players: Players
-    num_envs: int = 16
-    num_steps: int = 128
-    tables: int = 1
-    carry_every: int = 1  # timesteps; see `Learner.carry_every`
     seeds: int = 1  # as many sets of games stay open
     purpose: str = "training"
 
     @property
     def traced(self) -> bool:
         return False
-
-    @property
-    def steps_per_rollout(self) -> int:
-        """Environment steps per rollout; the slots after episodes count as steps, too."""
-        return self.num_envs * self.num_steps
 
     def for_clones(self) -> HostSource:
         return replace(self, purpose="clones")
