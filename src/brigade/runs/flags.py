@@ -16,7 +16,7 @@ from brigade.errors import UserError
 from brigade.reading import shown
 
 SHORT_FLAGS = {"--from": "--start-from"}
-FLAT = ("config", "learner")  # groups whose flags have no prefix
+FLAT = ("config", "learner")
 CONF = (tyro.conf.OmitSubcommandPrefixes,)
 
 
@@ -49,13 +49,13 @@ def is_flag(word: str) -> bool:
     return word.startswith("-") and not re.match(r"-[\d.]|-inf|-nan", word)
 
 
-def known_flags(kind: Any, prefix: str = "") -> Iterator[str]:
-    """All flags of a dataclass of settings."""
+def known_flags(kind: Any, prefix: str = "", flat: Sequence[str] = ()) -> Iterator[str]:
+    """All flags of a dataclass of settings; those of the groups in `flat` have no prefix."""
     types = get_type_hints(kind)
     for field in dataclasses.fields(kind):
         name = prefix + field.name.replace("_", "-")
         if dataclasses.is_dataclass(types[field.name]):
-            yield from known_flags(types[field.name], "" if name in FLAT else f"{name}.")
+            yield from known_flags(types[field.name], "" if name in flat else f"{name}.")
         else:
             yield name
             if types[field.name] is bool:
@@ -65,7 +65,7 @@ def known_flags(kind: Any, prefix: str = "") -> Iterator[str]:
 
 def check_names(flags: Sequence[str], shape: Any) -> None:
     """Reject unknown flags, with the nearest known one."""
-    known = set(known_flags(shape)) - {"benchmark"}
+    known = set(known_flags(shape, flat=FLAT)) - {"benchmark"}
     for word in flags:
         if word.startswith("--"):
             name = word[2:].partition("=")[0].replace("_", "-")
