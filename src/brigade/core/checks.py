@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 LARGEST = 3.4e38  # the largest float32
 
 
@@ -21,3 +24,10 @@ def within(name: str, value: float, least: float, most: float) -> None:
     """Require a number from `least` to `most`, both included."""
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}; it must be from {least} to {most}")
+
+
+def each(check: Callable[..., None], settings: Any, names: str, *bounds: float) -> None:
+    """Check settings by their names, separated by spaces; None is not checked."""
+    for name in names.split():
+        if (value := getattr(settings, name)) is not None:
+            check(name, value, *bounds)

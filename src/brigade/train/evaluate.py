@@ -20,9 +20,10 @@ from brigade.core import (
     Seating,
     View,
 )
+from brigade.core.trees import choose
 from brigade.train.collect import of_own_seats
 from brigade.train.members import by_member, over_members
-from brigade.train.play import Games, play_step, reset_all, restart_where, start_games
+from brigade.train.play import Games, play_step, reset_all, start_games
 from brigade.train.players import Players, Seated
 
 
@@ -154,7 +155,7 @@ class Evaluator:
                 memory = self.frozen_after_end(seated, running, after.memory, state.memory)
                 after = after.replace(memory=memory)
             if ended is not None:
-                ended = restart_where(running, LastStep.of(then.view), ended)
+                ended = choose(running, LastStep.of(then.view), ended)
             reward, events = of_own_seats(self.players, seated, then.reward), tally.events
             if kinds:
                 events = events + running[:, None, None] * then.info["events"]
@@ -224,11 +225,7 @@ class Evaluator:
         by_seat = jnp.broadcast_to(running[:, None], (len(running), own))
         if seated.places is not None and seated.own is not None:
             by_seat = by_member(by_seat, seated.places, len(seated.own))
-
-        def frozen(new: Array, old: Array) -> Array:
-            return jnp.where(by_seat.reshape(*by_seat.shape, *[1] * (new.ndim - 2)), new, old)
-
-        return after._replace(learner=jax.tree.map(frozen, after.learner, before.learner))
+        return after._replace(learner=choose(by_seat, after.learner, before.learner))
 
 
 def acting_params(
