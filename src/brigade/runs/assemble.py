@@ -36,6 +36,7 @@ from brigade.runs.limits import check_memory, check_state_fits
 from brigade.train import DeviceSource, Evaluator, Lineup, Players, Trainer, TrainState
 from brigade.train.host import HostSource
 from brigade.train.more_evaluations import FewShot, HeldOut
+from brigade.train.recording import Recording
 from brigade.train.trainer import AlsoEvaluate, stack_sequences
 
 
@@ -104,6 +105,7 @@ def assemble_with(
         own_seats=lineup.pairings[0].arrangements.shape[-1] if cast.groups else 0,
         members=matchmaker.policies,
         names_partners=matchmaker if matchmaker.critic_ids else None,
+        keeps_actions=config.histories > 0,
     )
     check_rollouts(config, matchmaker, env)
     tables = matchmaker.tables
@@ -131,11 +133,33 @@ def assemble_with(
         envs=tests,
         games=games,
     )
-    trainer = Trainer(sources[0], learner, method, matchmaker, sources=sources, games=games)
+    trainer = Trainer(
+        sources[0],
+        learner,
+        method,
+        matchmaker,
+        recording=recording_of(experiment, env, matchmaker),
+        sources=sources,
+        games=games,
+    )
     also = more_evaluations(config, trainer, evaluator, benchmark.held_out, lineup)
     parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, lineup, also)
     check_shapes(parts)
     return parts
+
+
+def recording_of(
+    experiment: Experiment, env: Environment, matchmaker: Matchmaker
+) -> Recording | None:
+    """What is kept of rollouts for learning histories, if any are asked for."""
+    if not experiment.config.histories:
+        return None
+    if env.continuous or matchmaker.policies > 1 or experiment.learner.windows is not None:
+        raise ValueError(
+            "histories are of one policy that learns by playing, with discrete actions; remove "
+            "--histories"
+        )
+    return Recording(experiment.config.num_envs)
 
 
 def games_of_tasks(sequences: Sequence[TaskSequence]) -> tuple[int, ...]:

@@ -96,15 +96,25 @@ class RunConfig:
     for one of several."""
     snapshots: int = 0
     """How many policy files to keep in RUN/snapshots, at evenly spaced evaluations."""
+    histories: int = 0
+    """Keep so many learning histories of every seed and task in RUN/histories: those of the
+    environments whose returns end highest and improve most."""
+    history_steps: int = 0
+    """Histories hold so many timesteps of every episode, the first ones; 0: all."""
 
     def __post_init__(self) -> None:
         each(at_least, self, "seeds tasks repetitions num_envs num_steps", 1)
         each(at_least, self, "eval_every eval_episodes eval_consecutive", 1)
-        each(at_least, self, "seed snapshots few_shot_updates", 0)
+        each(at_least, self, "seed snapshots few_shot_updates histories history_steps", 0)
         at_least("rank_exponent", self.rank_exponent, 0.0)
         within("seeds", self.seeds, 1, MAX_SEED)
         within("seed", self.seed, 0, MAX_SEED - self.seeds)
         positive("steps_per_task", self.steps_per_task)
+        if self.histories > self.num_envs:
+            raise ValueError(
+                f"histories is {self.histories} and num_envs {self.num_envs}; every history is of "
+                "an environment of its own"
+            )
         if self.updates_per_task > MAX_UPDATES:
             raise ValueError(
                 f"steps_per_task is {self.steps_per_task:g}; that is more than "

@@ -37,6 +37,7 @@ from brigade.runs.extend import (
     write_longer,
 )
 from brigade.runs.folder import RunFolder, RunFolderError
+from brigade.runs.histories import HistoryWriter
 from brigade.runs.interrupt import until_ctrl_c
 from brigade.runs.kept_files import copies, name_by_hash, with_paths
 from brigade.runs.sessions import add_session
@@ -254,12 +255,17 @@ def _train(
         also=parts.also,
     )
     kept = snapshot_numbers(config)
+    histories = HistoryWriter(folder.path, experiment, parts) if config.histories else None
+    if histories is not None:
+        histories.start(position)
     try:
         for progress, now in until_ctrl_c(updates):
             position = now
             if progress.evaluated and len(now.record.steps) - 1 in kept:
                 trained = as_loaded(folder.path, experiment, parts, now)
                 save_snapshot(policies_of(trained), folder.path, progress.steps)
+            if histories is not None:
+                histories.add(progress, now)
             writer.add(progress, now, progress.update == config.updates_per_task)
             if watch is not None:
                 watch(progress, now, experiment)
@@ -270,6 +276,8 @@ def _train(
     if position is None:
         raise RunFolderError(f"{folder.path}: there is nothing to train")
     writer.flush()
+    if histories is not None:
+        histories.close()
     arrays = position.record.arrays()
     folder.write_returns(arrays)
     return RunResult(folder.path, experiment, arrays)

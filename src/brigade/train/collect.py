@@ -128,7 +128,7 @@ def targets_of(
 
 def with_actions(players: Players, extras: dict[str, Any], action: Array) -> dict[str, Any]:
     """With the actions of all seats [num_envs, own seats, all seats, ...], if they are needed."""
-    if not players.learner.needs_actions:
+    if not (players.learner.needs_actions or players.keeps_actions):
         return extras
     own, _ = players.seats(action.shape[1])
     shape = (len(action), own, *action.shape[1:])

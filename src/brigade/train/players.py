@@ -44,6 +44,7 @@ class Players:
     own_seats: int = 0  # the learner's seats at every table; 0: all of them
     members: int = 1  # policies of the learner; in a population, each has equally many seats
     names_partners: Matchmaker | None = None  # tells critics the ids of partners
+    keeps_actions: bool = False  # rollouts hold the actions of all seats, whoever learns from them
 
     @property
     def alone(self) -> bool:

@@ -32,6 +32,7 @@ from brigade.core.trees import pick, put
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.host import play_episodes
 from brigade.train.members import for_each, split
+from brigade.train.recording import ROLLOUT
 from brigade.train.seeds import over_seeds
 from brigade.train.update import update as learn_from
 
@@ -207,6 +208,8 @@ def learned(
     after_key = jax.random.fold_in(learn_key, AFTER_ROLLOUT)
     matches = trainer.matchmaker.after(state.matches, learner.params, traj, after_key)
     metrics = jax.tree.map(jnp.mean, metrics) | rollout_metrics(traj)
+    if trainer.recording is not None:
+        metrics[ROLLOUT] = trainer.recording.of(traj)
     return TrainState(learner, memory, matches, source, key), metrics
 
 

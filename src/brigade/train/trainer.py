@@ -29,6 +29,7 @@ from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
 from brigade.train import programs
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.programs import TrainState
+from brigade.train.recording import ROLLOUT, Recording
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Progress:
     steps: int  # environment steps of the run so far, per seed
     metrics: dict[str, Array]  # means over the update, [seeds]
     evaluated: bool  # whether an evaluation was added to the record
+    rollout: Any = None  # what the trainer's recording keeps of it, leaves [seeds, T, streams, ...]
 
 
 @dataclass
@@ -66,6 +68,7 @@ class Trainer:
     method: ContinualMethod
     matchmaker: Matchmaker = field(default_factory=Matchmaker)
     devices: int | None = None  # maximum number of devices; None for all
+    recording: Recording | None = None  # what is kept of rollouts, if anything
     # Of a stream of different games: the source of each game, and the game of each task.
     sources: tuple[Source, ...] = ()
     games: tuple[int, ...] = ()
@@ -215,6 +218,7 @@ class Trainer:
             if update == 1 and not (task > 0 and self.mixes_tasks):
                 state = self.begin_task(state, rounds, index)
             state, metrics = self.step(state, rounds, index, lineup.cast)
+            rollout = metrics.pop(ROLLOUT, None)
             ended = ends.get(update, [])
             last = ended[-1:] if update == updates_per_task else []
             for phase in ended[: len(ended) - len(last)]:
@@ -226,7 +230,7 @@ class Trainer:
                 self._evaluate(evaluator, position, rounds, steps, lineup.cast, also)
             for phase in last:  # after the evaluation: nothing it does can change the task's score
                 position.state = self.end_phase(state, rounds, index, phase, lineup.cast)
-            yield Progress(task, update, steps, metrics, evaluated), position
+            yield Progress(task, update, steps, metrics, evaluated, rollout), position
 
     def _evaluate(
         self,
