@@ -13,19 +13,16 @@ import jax
 import jax.numpy as jnp
 
 from brigade.benchmarks.meal import presets
+from brigade.benchmarks.overcooked import KITCHEN, LayoutSettings
 from brigade.core import Benchmark, Cast, Group, TaskSequence
-from brigade.core.checks import at_least, within
-from brigade.envs.overcooked import Overcooked, task_from_grid
+from brigade.core.checks import within
+from brigade.envs.overcooked import LAYOUTS, task_from_grid
 from brigade.envs.overcooked.cooks import Cook, Habits
-from brigade.envs.overcooked.env import Reward
-from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.envs.overcooked.things import STAY
 from brigade.partners import Random, Stay
 from brigade.partners.files import Policies, check_fits, load_policies
 from brigade.registry import unknown_name
 
-COOKS = 2
-KITCHEN = "cramped_room"
 OURS = "brdiv_cramped_room.safetensors"  # docs/partners.md says how it was trained
 SCHEDULE = ("brdiv-1", "brdiv-2", "brdiv-3", "human", "onion", "plate", "random", "static")
 
@@ -40,38 +37,25 @@ def scripted_cooks(drops: float) -> dict[str, Habits]:
 
 
 @dataclass(frozen=True)
-class PartnerSettings:
+class PartnerSettings(LayoutSettings):
     """The partners and their kitchen; defaults are the MEAL paper's, appendix J."""
 
-    layout: str = KITCHEN
-    """The kitchen, a published layout."""
     partners: tuple[str, ...] = SCHEDULE
     """The partners in training order: brdiv-1 and so on, human, onion, plate, random, static."""
     population: str = ""
     """Policy file with the trained partners (default: those trained in cramped_room)."""
     drops: float = 0.1
     """Probability that a scripted cook leaves an onion or a plate on a counter."""
-    reward: Reward = "shared"
-    """Who gets the reward for a soup: both cooks, its server, or both without shaped rewards."""
-    horizon: int = 400
-    """Maximum length of an episode in steps."""
 
     def __post_init__(self) -> None:
-        at_least("horizon", self.horizon, 1)
+        super().__post_init__()
         object.__setattr__(self, "partners", tuple(self.partners))
         within("drops", self.drops, 0, 1)
-        if self.layout not in LAYOUTS:
-            raise ValueError(unknown_name("layout", self.layout, LAYOUTS))
         if not self.partners or len(set(self.partners)) < len(self.partners):
             raise ValueError(
                 f"partners is {' '.join(self.partners) or 'empty'}; name each partner once, and "
                 "repeat them with --repetitions"
             )
-
-    def env(self) -> Overcooked:
-        """The environment."""
-        grid = LAYOUTS[self.layout]
-        return Overcooked(COOKS, len(grid), len(grid[0]), self.horizon, reward=self.reward)
 
     def learned(self) -> Policies | None:
         """The trained partners; None if none of them is named."""
@@ -121,7 +105,7 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
                 f"--tasks is {num_tasks}, but there are {len(settings.partners)} partners; name "
                 "more with --env.partners, or repeat them with --repetitions"
             )
-        kitchen = task_from_grid(grid, num_agents=COOKS)
+        kitchen = task_from_grid(grid, num_agents=2)
         names = settings.partners[:num_tasks]
         return TaskSequence.from_tasks(
             [kitchen] * num_tasks, names, steps, partners=[(name,) for name in names]

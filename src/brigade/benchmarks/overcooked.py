@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from brigade.benchmarks.meal import presets
 from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import at_least
-from brigade.envs.overcooked import Overcooked, task_from_grid
+from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.envs.overcooked.env import Reward
-from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.registry import unknown_name
+
+KITCHEN = "cramped_room"
 
 
 @dataclass(frozen=True)
 class LayoutSettings:
     """The kitchen and its rules."""
 
-    layout: str = "cramped_room"
+    layout: str = KITCHEN
     """The kitchen, a published layout for two cooks."""
     reward: Reward = "shared"
     """Who gets the reward for a soup: both cooks, its server, or both without shaped rewards."""

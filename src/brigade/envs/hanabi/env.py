@@ -35,13 +35,21 @@ class Hanabi(Environment):
     """Hanabi for two to five players; the task says how many tokens."""
 
     players: int = 2
+    """Number of players, 2 to 5."""
     colors: int = 5
+    """Number of colours, 1 to 5."""
     ranks: int = 5
-    hand_size: int | None = None  # None: 5 cards for up to three players, 4 for more
+    """Number of ranks, 1 to 5; the lowest has three copies of each card, the highest one."""
+    hand_size: int | None = None
+    """Cards per hand; by default 5 for up to three players and 4 for more."""
     hint_tokens: int = 8
+    """Hint tokens at the start, which is also their maximum."""
     life_tokens: int = 3
-    lost_game: Literal["zero", "fireworks"] = "zero"  # the score of a game without lives
-    encoding: Literal["canonical", "beliefs"] = "canonical"  # of what hints told; see `observe`
+    """Life tokens."""
+    lost_game: Literal["zero", "fireworks"] = "zero"
+    """Score of a game whose lives are lost: zero, or the cards in the fireworks."""
+    encoding: Literal["canonical", "beliefs"] = "canonical"
+    """Observed of hinted cards: which are possible, or their shares among the cards left."""
 
     events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
     meanings = MappingProxyType({"score": "points divided by the most points"})

@@ -38,14 +38,6 @@ def cycle_time(
     return walking + cook_time + interactions * STEPS_PER_INTERACTION
 
 
-def max_soups(
-    grid: Grid, horizon: int = 400, num_agents: int = 2, cook_time: int = COOK_TIME
-) -> int:
-    """Complete cycles in an episode of `horizon` steps; 0 if no soup can be served."""
-    cycle = cycle_time(grid, num_agents, cook_time)
-    return 0 if cycle is None else horizon // cycle
-
-
 def needs_handoff(grid: Grid, num_agents: int = 2) -> bool:
     """Whether soup can be served, but only by passing items over counters."""
     kitchen = survey(grid, num_agents)
