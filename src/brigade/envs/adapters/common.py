@@ -13,7 +13,6 @@ import numpy as np
 from brigade.core import Environment, TaskSequence, TimeStep
 from brigade.core.types import State, Task
 
-RENDER_FPS = 8
 Render = Callable[[State, Task], np.ndarray]
 Made = TypeVar("Made")
 
@@ -56,10 +55,11 @@ def chosen_task(options: Mapping[str, Any] | None, tasks: Tasks, current: int) -
     return check_task_index((options or {}).get("task", current), len(tasks))
 
 
-def seat_observation(env: Environment, task: Task) -> jax.ShapeDtypeStruct:
-    """Shape and type of one seat's observation, without computing it."""
+def observation_space(box: Callable[..., Made], env: Environment, task: Task) -> Made:
+    """The space of one seat's observations, a `box`, without computing any."""
     _, now = jax.eval_shape(lambda: env.reset(jax.random.key(0), task))
-    return jax.ShapeDtypeStruct(now.view.obs.shape[1:], now.view.obs.dtype)
+    seen = now.view.obs
+    return box(*bounds(seen.dtype), seen.shape[1:], seen.dtype)
 
 
 def bounds(dtype: Any) -> tuple[float, float]:
@@ -71,6 +71,11 @@ def bounds(dtype: Any) -> tuple[float, float]:
         limits = np.iinfo(kind)
         return int(limits.min), int(limits.max)
     return -np.inf, np.inf
+
+
+def drawing(render: Render | None) -> dict[str, Any]:
+    """What an environment's metadata say of its pictures."""
+    return {"render_modes": ["rgb_array"] if render else [], "render_fps": 8}
 
 
 def public(now: TimeStep) -> TimeStep:
