@@ -125,7 +125,7 @@ def here(tmp_path, monkeypatch):
             "brigade: roles need a chef and a waiter",
         ),
         ("run meal/level-1 --env.view 1 2", "--env.view"),
-        ("run meal/level-1 --env.num-agents 5", "a kitchen has 1 to 4 cooks"),
+        ("run meal/level-1 --env.num-agents 5", "num_agents is 5; it must be from 1 to 4"),
         ("run meal/level-1 --env.sticky-actions 2", "sticky_actions is 2.0"),
         ("run meal/curriculum --tasks 1", "a curriculum needs at least 3, one per level"),
         ("run meal/curriculum --env.levels 2", "levels is 2; give two or more different levels"),

@@ -13,8 +13,9 @@ from support.twin import EVENT_NAMES, Kitchen
 from brigade.core import TaskSequence
 from brigade.envs.overcooked import EVENTS, LAYOUTS, Overcooked, describe, task_from_grid
 from brigade.envs.overcooked.conditions import (
-    sample_cook_time,
-    sample_pot_size,
+    COOK_TIMES,
+    POT_SIZES,
+    one_of,
     sample_roles,
     sample_slippery,
 )
@@ -493,8 +494,8 @@ def test_five_of_a_kind_fit_into_a_byte():
 
 
 def test_pots_and_times_are_drawn_from_the_whole_range():
-    assert {sample_pot_size(Random(n)) for n in range(200)} == set(range(1, 6))
-    assert {sample_cook_time(Random(n)) for n in range(1000)} == set(range(10, 31))
+    assert {one_of(POT_SIZES, Random(n)) for n in range(200)} == set(range(1, 6))
+    assert {one_of(COOK_TIMES, Random(n)) for n in range(1000)} == set(range(10, 31))
 
 
 # --- starts ---

@@ -9,6 +9,7 @@ import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 
 from brigade.core import Acting
+from brigade.core.distributions import Categorical
 from brigade.learners import PPOConfig
 from brigade.learners.losses import (
     clipped_surrogate,
@@ -20,7 +21,6 @@ from brigade.learners.losses import (
     weighted_mean,
 )
 from brigade.learners.return_scale import ReturnScale
-from brigade.nets import Categorical
 from brigade.train import DeviceSource, Players
 
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 import jax
 import jax.numpy as jnp
 
-from brigade.benchmarks.meal import presets
+from brigade.benchmarks.meal import RUNS, presets
 from brigade.benchmarks.overcooked import KITCHEN, LayoutSettings
 from brigade.core import Benchmark, Cast, Group, TaskSequence
 from brigade.core.checks import within
@@ -118,12 +118,7 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
         sequence=sequence,
         num_tasks=len(settings.partners),
         steps_per_task=100_000_000,
-        num_seeds=5,
-        num_envs=2048,
-        num_steps=400,
-        eval_every=5,
-        eval_episodes=10,
-        learner="ippo",
+        **RUNS,
         cast=all_partners(settings),
         seats=("0",),
         presets=presets(settings.reward),

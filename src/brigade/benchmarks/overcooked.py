@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brigade.benchmarks.meal import presets
+from brigade.benchmarks.meal import RUNS, presets
 from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import at_least
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
@@ -56,12 +56,7 @@ def layout(settings: LayoutSettings | None = None) -> Benchmark:
         sequence=sequence,
         num_tasks=1,
         steps_per_task=10_000_000,
-        num_seeds=5,
-        num_envs=2048,
-        num_steps=400,
-        eval_every=5,
-        eval_episodes=10,
-        learner="ippo",
+        **RUNS,
         presets=presets(settings.reward),
         settings=settings,
         configure=layout,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 LARGEST = 3.4e38  # the largest float32
 
 
@@ -21,3 +23,9 @@ def within(name: str, value: float, least: float, most: float) -> None:
     """Require a number from `least` to `most`, both included."""
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}; it must be from {least} to {most}")
+
+
+def one_of(name: str, value: object, options: Collection[str]) -> None:
+    """Require one of a few words."""
+    if value not in options:
+        raise ValueError(f"{name} is {value!r}; use one of {', '.join(options)}")

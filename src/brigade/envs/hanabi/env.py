@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Conventions, Environment, Key, TaskSequence, TimeStep, View
+from brigade.core.checks import one_of, within
 from brigade.envs.hanabi import rules
 from brigade.envs.hanabi.observe import observations, own_hand, part_sizes
 from brigade.envs.hanabi.rules import State, Task
@@ -55,10 +56,8 @@ class Hanabi(Environment):
     meanings = MappingProxyType({"score": "points divided by the most points"})
 
     def __post_init__(self) -> None:
-        if self.lost_game not in ("zero", "fireworks"):
-            raise ValueError(f"lost_game is {self.lost_game!r}; use 'zero' or 'fireworks'")
-        if self.encoding not in ("canonical", "beliefs"):
-            raise ValueError(f"encoding is {self.encoding!r}; use 'canonical' or 'beliefs'")
+        one_of("lost_game", self.lost_game, ("zero", "fireworks"))
+        one_of("encoding", self.encoding, ("canonical", "beliefs"))
         _ = self.variant  # checks the numbers
 
     @cached_property
@@ -110,12 +109,8 @@ class Hanabi(Environment):
         """A task; without arguments it has all tokens of the variant."""
         hints = self.hint_tokens if hint_tokens is None else hint_tokens
         lives = self.life_tokens if life_tokens is None else life_tokens
-        for name, tokens, most in (
-            ("hint_tokens", hints, self.hint_tokens),
-            ("life_tokens", lives, self.life_tokens),
-        ):
-            if not 1 <= tokens <= most:
-                raise ValueError(f"{name} is {tokens}; in this game a task has 1 to {most}")
+        within("hint_tokens", hints, 1, self.hint_tokens)
+        within("life_tokens", lives, 1, self.life_tokens)
         return Task(jnp.int32(number), jnp.int8(hints), jnp.int8(lives))
 
     def deal(self, deck: Any, task: Task) -> tuple[State, TimeStep]:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from brigade.core.checks import at_least
+from brigade.core.checks import at_least, within
 
 LOWEST_COPIES, MIDDLE_COPIES, HIGHEST_COPIES = 3, 2, 1
 MAX_PLAYERS, MAX_COLORS, MAX_RANKS = 5, 5, 5
@@ -46,23 +46,15 @@ class Variant:
     life_tokens: int
 
     def __post_init__(self) -> None:
-        for name, most in (
-            ("players", MAX_PLAYERS),
-            ("colors", MAX_COLORS),
-            ("ranks", MAX_RANKS),
-        ):
-            least = 2 if name == "players" else 1
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}; a game has {least} to {most} {name}"
-                )
+        within("players", self.players, 2, MAX_PLAYERS)
+        within("colors", self.colors, 1, MAX_COLORS)
+        within("ranks", self.ranks, 1, MAX_RANKS)
         for name in ("hand_size", "hint_tokens", "life_tokens"):
             at_least(name, getattr(self, name), 1)
-        if self.players * self.hand_size > self.deck_size:
+        if self.dealt > self.deck_size:
             raise ValueError(
-                f"{self.players} hands of {self.hand_size} cards need "
-                f"{self.players * self.hand_size} cards, and the deck has {self.deck_size}; use "
-                "smaller hands or more colors and ranks"
+                f"{self.players} hands of {self.hand_size} cards need {self.dealt} cards, and the "
+                f"deck has {self.deck_size}; use smaller hands or more colors and ranks"
             )
 
     @cached_property

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
-from brigade.core.checks import at_least
+from brigade.core.checks import at_least, one_of, within
 from brigade.envs.jaxnav import rules
 from brigade.envs.jaxnav.lidar import lidar
 from brigade.envs.jaxnav.maps import MapSpec, Task, check_size, sequence
@@ -44,10 +44,8 @@ class JaxNav(Environment):
     meanings = MappingProxyType({"score": "the share of robots that reached their goal"})
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_agents <= 4:
-            raise ValueError(f"num_agents is {self.num_agents}; a map has 1 to 4 robots")
-        if self.actions not in ("discrete", "continuous"):
-            raise ValueError(f"actions is {self.actions!r}; use 'discrete' or 'continuous'")
+        within("num_agents", self.num_agents, 1, 4)
+        one_of("actions", self.actions, ("discrete", "continuous"))
         at_least("horizon", self.horizon, 1)
         check_size(self.height, self.width)
 
@@ -103,10 +101,7 @@ class JaxNav(Environment):
             )
 
     def _lidar(self, state: State, task: Task) -> Array:
-        robot = self.robot
-        return lidar(
-            state.place, state.heading, task.walls, robot.radius, robot.beams, robot.lidar_range
-        )
+        return lidar(state.place, state.heading, task.walls, self.robot)
 
     def _observe(self, state: State, seen: Array) -> Array:
         """[seats, beams + 5] f32, scaled so that entries are of order 1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 import numpy as np
@@ -98,11 +98,7 @@ def render_states(
 @jax.jit(static_argnames="robot")
 def _see(place: jax.Array, heading: jax.Array, walls: jax.Array, robot: Robot) -> jax.Array:
     """Lidar distances [timesteps, robots, beams]."""
-
-    def one(place: jax.Array, heading: jax.Array) -> jax.Array:
-        return lidar(place, heading, walls, robot.radius, robot.beams, robot.lidar_range)
-
-    return jax.vmap(one)(place, heading)
+    return jax.vmap(partial(lidar, walls=walls, robot=robot))(place, heading)
 
 
 def _draw(state: State, task: Task, seen: np.ndarray, robot: Robot, cell_px: int) -> np.ndarray:

@@ -11,20 +11,15 @@ from brigade.envs.overcooked.grid import Cell, Grid, survey
 from brigade.envs.overcooked.solve import servable_roles
 from brigade.envs.overcooked.things import MAX_POT_SIZE
 
-POT_SIZES = range(1, MAX_POT_SIZE + 1)
-COOK_TIMES = range(10, 31)
+POT_SIZES = range(1, MAX_POT_SIZE + 1)  # ingredients per soup
+COOK_TIMES = range(10, 31)  # of a soup in steps
 
 Item = TypeVar("Item")
 
 
-def sample_pot_size(rng: Random) -> int:
-    """The number of ingredients per soup, 1 to 5."""
-    return _one_of(POT_SIZES, rng)
-
-
-def sample_cook_time(rng: Random) -> int:
-    """The cooking time of a soup in steps, 10 to 30."""
-    return _one_of(COOK_TIMES, rng)
+def one_of(options: Sequence[Item], rng: Random) -> Item:
+    """A uniform sample; random() gives the same numbers in every Python version."""
+    return options[int(rng.random() * len(options))]
 
 
 def sample_roles(grid: Grid, num_agents: int, rng: Random) -> tuple[int, ...]:
@@ -35,7 +30,7 @@ def sample_roles(grid: Grid, num_agents: int, rng: Random) -> tuple[int, ...]:
             f"no assignment of chefs and waiters to {num_agents} cooks can serve a soup in this "
             "kitchen; generate it with require_roles, or connect its rooms"
         )
-    return _one_of(splits, rng)
+    return one_of(splits, rng)
 
 
 def sample_slippery(grid: Grid, num_agents: int, share: float, rng: Random) -> list[Cell]:
@@ -50,8 +45,3 @@ def sample_slippery(grid: Grid, num_agents: int, share: float, rng: Random) -> l
     ]
     ranked = sorted((rng.random(), cell) for cell in floor)
     return [cell for _, cell in ranked[: round(share * len(floor))]]
-
-
-def _one_of(options: Sequence[Item], rng: Random) -> Item:
-    """A uniform sample; random() gives the same numbers in every Python version."""
-    return options[int(rng.random() * len(options))]

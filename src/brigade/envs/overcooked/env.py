@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
-from brigade.core.checks import within
+from brigade.core.checks import at_least, one_of, within
 from brigade.envs.overcooked import chance, rules
 from brigade.envs.overcooked.cooking import COOKING, DELIVERY_REWARD, Cooking, size
 from brigade.envs.overcooked.events import event_names
@@ -72,27 +72,19 @@ class Overcooked(Environment):
     meanings = MappingProxyType(MEANINGS)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_agents <= 4:
-            raise ValueError(f"num_agents is {self.num_agents}; a kitchen has 1 to 4 cooks")
-        if self.start_facing not in ("random", "up"):
-            raise ValueError(f"start_facing is {self.start_facing!r}; use 'random' or 'up'")
-        if min(self.height, self.width) < 3 or self.horizon < 1:
-            raise ValueError(
-                "a kitchen needs at least 3 x 3 tiles and a horizon of at least 1 step"
-            )
+        within("num_agents", self.num_agents, 1, 4)
+        for name, least in (("height", 3), ("width", 3), ("horizon", 1), ("kitchens", 1)):
+            at_least(name, getattr(self, name), least)
+        one_of("start_facing", self.start_facing, ("random", "up"))
+        one_of("reward", self.reward, get_args(Reward))
+        one_of("recipes", self.recipes, COOKING)
         if not is_sight(self.view):
             raise ValueError(
                 f"view is {self.view!r}; use 'full' or three numbers of tiles (forward, to each "
                 "side, behind), such as (1, 1, 0)"
             )
-        if self.reward not in get_args(Reward):
-            raise ValueError(f"reward is {self.reward!r}; use one of {', '.join(get_args(Reward))}")
-        if self.recipes not in COOKING:
-            raise ValueError(f"recipes is {self.recipes!r}; use 'single' or 'multi'")
         if self.roles and self.num_agents < 2:
             raise ValueError("roles need a chef and a waiter; give num_agents 2 or more")
-        if self.kitchens < 1:
-            raise ValueError(f"kitchens is {self.kitchens}; a task has at least one")
         within("sticky_actions", self.sticky_actions, 0, 1)
         within("slip_chance", self.slip_chance, 0, 1)
 

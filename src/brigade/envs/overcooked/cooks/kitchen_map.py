@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from brigade.core import Array
@@ -71,15 +72,6 @@ class Rooms(NamedTuple):
     reach: Array  # all tiles beside its floor
     their_reach: Array  # all tiles beside the floor of the other rooms
     others: Array  # the cooks in the other rooms
-
-
-class Equipment(NamedTuple):
-    """Whether a room has these stations. Values [...] bool."""
-
-    pot: Array
-    onions: Array
-    plates: Array
-    serving: Array
 
 
 class Passing(NamedTuple):
@@ -242,19 +234,20 @@ def plan_passing(stations: Stations, items: Items, rooms: Rooms, missing: Array)
     a counter empty for it, or both rooms could wait for an empty counter forever.
     """
     mine, theirs = within(stations, rooms.reach), within(stations, rooms.their_reach)
-    have, others_have = equipment(mine), equipment(theirs)
+    have, others_have = jax.tree.map(anywhere, (mine, theirs))  # which kinds a room has
     passes = ~(complete(have) & complete(others_have))
     shared = only_if(passes, rooms.reach & rooms.their_reach)
     counters = mine.counters & shared
     on_their_side = rooms.their_reach & ~rooms.reach
-    soups_to_come = count(items.soups & (rooms.others | on_their_side)) * ~others_have.serving
-    soup_to_go = anywhere(items.soups & rooms.reach & ~shared) & ~have.serving & others_have.serving
+    soups_to_come = count(items.soups & (rooms.others | on_their_side)) * ~others_have.servings
+    soup_here = anywhere(items.soups & rooms.reach & ~shared)
+    soup_to_go = soup_here & ~have.servings & others_have.servings
     coming = within(items, shared | rooms.others)
     needs_onion = at(missing, stations.open_pots & on_their_side) > count(coming.onions)
     needs_plate = count(stations.busy_pots & on_their_side) > count(coming.plates)
     has_space = count(counters) > soups_to_come
-    gives_food = have.onions & ~others_have.onions
-    gives_plates = have.plates & ~others_have.plates
+    gives_food = have.onion_piles & ~others_have.onion_piles
+    gives_plates = have.plate_piles & ~others_have.plate_piles
     in_the_way = useless(
         within(items, shared),
         within(stations, rooms.reach | rooms.their_reach),
@@ -267,24 +260,14 @@ def plan_passing(stations: Stations, items: Items, rooms: Rooms, missing: Array)
         gives_plates=gives_plates,
         wants_food=gives_food & needs_onion & has_space,
         wants_plate=gives_plates & needs_plate & has_space,
-        others_serve=others_have.serving,
+        others_serve=others_have.servings,
         clutter=only_if(~anywhere(counters), in_the_way),
     )
 
 
-def equipment(stations: Stations) -> Equipment:
-    """The equipment of a room with these stations in reach."""
-    return Equipment(
-        pot=anywhere(stations.pots),
-        onions=anywhere(stations.onion_piles),
-        plates=anywhere(stations.plate_piles),
-        serving=anywhere(stations.servings),
-    )
-
-
-def complete(room: Equipment) -> Array:
-    """Whether cooks in the room can make and serve soups without others."""
-    return room.pot & room.onions & room.plates & room.serving
+def complete(room: Stations) -> Array:
+    """Whether cooks in a room with these kinds of stations can make and serve soups alone."""
+    return room.pots & room.onion_piles & room.plate_piles & room.servings
 
 
 def useless(items: Items, stations: Stations, soup_waits: Array) -> Array:
