@@ -6,14 +6,14 @@ zero-shot coordination*, NeurIPS 2024.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import at_least
-from brigade.envs.overcooked import RECIPES, Overcooked, Recipe, task_from_grid
+from brigade.envs.overcooked import RECIPES, Overcooked, task_from_grid
 from brigade.envs.overcooked.generate import KitchenSpec, generate_sequence
 from brigade.envs.overcooked.grid import FLOOR, SEATS, Grid
 from brigade.envs.overcooked.layouts import LAYOUTS
@@ -126,7 +126,10 @@ def kitchen(layout: str, settings: ZscSettings | None = None) -> Benchmark:
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         if settings.kitchens:
             grids = kitchens_like(grid, multi, settings.kitchens, seed)
-            return generated_kitchens(grids, recipes, len(grid), len(grid[0]), num_tasks, steps)
+            tasks = [task_from_grid(each, num_agents=2, recipes=recipes) for each in grids]
+            many = task_of_many(tasks) if len(tasks) > 1 else tasks[0]
+            names = [f"{len(grids)} kitchens", *(f"again {n}" for n in range(1, num_tasks))]
+            return TaskSequence.from_tasks([many] * num_tasks, names, steps)
         names = [layout, *(f"{layout} again {n}" for n in range(1, num_tasks))]
         return TaskSequence.from_tasks([task] * num_tasks, names, steps)
 
@@ -181,24 +184,6 @@ def kitchens_like(grid: Grid, tomatoes: bool, num: int, seed: int) -> list[Grid]
     """Generated kitchens without the layout itself, in which the ego is measured."""
     generated = generate_sequence(spec_like(grid, tomatoes), num + 1, seed)
     return [each for each in generated if each != grid][:num]
-
-
-def generated_kitchens(
-    grids: Sequence[Grid],
-    recipes: Mapping[str, Recipe],
-    height: int,
-    width: int,
-    num_tasks: int,
-    steps: int,
-) -> TaskSequence:
-    """A stream of tasks that all have the same generated kitchens, padded to a size."""
-    tasks = [
-        task_from_grid(each, num_agents=2, height=height, width=width, recipes=recipes)
-        for each in grids
-    ]
-    many = task_of_many(tasks) if len(tasks) > 1 else tasks[0]
-    names = [f"{len(grids)} kitchens", *(f"again {n}" for n in range(1, num_tasks))]
-    return TaskSequence.from_tasks([many] * num_tasks, names, steps)
 
 
 def generator_settings(layout: str) -> dict[str, Mapping[str, Any]]:

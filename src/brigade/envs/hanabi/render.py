@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from brigade.envs.hanabi.rules import State
+from brigade.envs.hanabi.rules import State, over
 from brigade.envs.hanabi.text import COLOR_LETTERS, last_move_name
 from brigade.envs.hanabi.variant import NO_CARD, Variant
 
@@ -46,7 +46,7 @@ def render(state: State, variant: Variant) -> np.ndarray:
     state = jax.tree.map(np.asarray, state)
     picture = Picture(variant)
     title = last_move_name(state, variant)
-    if is_over(state, variant):
+    if over(state, variant):
         state, title = state.replace(turn=np.int8(-1)), f"{title}; game over"
     picture.line(title)
     picture.board(state)
@@ -54,12 +54,6 @@ def render(state: State, variant: Variant) -> np.ndarray:
         picture.hand(state, player)
     picture.discards(state)
     return picture.array()
-
-
-def is_over(state: State, variant: Variant) -> bool:
-    """Whether nobody moves any more."""
-    complete = int(state.fireworks.sum()) == variant.best_score
-    return bool(state.lives < 1 or complete or state.turns_left < 1)
 
 
 def render_states(states: State, variant: Variant) -> list[np.ndarray]:

@@ -43,6 +43,13 @@ class LastMove(struct.PyTreeNode):
     regained: Array  # bool: the move gave back a hint token
 
 
+def nothing_seen(player: Array, action: Array, variant: Variant) -> LastMove:
+    """The record of a move, before its outcome is known."""
+    no = jnp.zeros((), bool)
+    touched = jnp.zeros(variant.hand_size, bool)
+    return LastMove(player, action.astype(jnp.int8), jnp.int8(NO_CARD), touched, no, no)
+
+
 class State(struct.PyTreeNode):
     """A game. Players, slots, colours and ranks are counted from 0."""
 
@@ -67,7 +74,6 @@ def deal(deck: Array, task: Task, variant: Variant) -> State:
     """Deal the hands: the first cards go to player 0, the next to player 1, and so on."""
     hand = (variant.players, variant.hand_size)
     nobody = jnp.int8(-1)
-    no = jnp.zeros((), bool)
     return State(
         deck=deck.astype(jnp.int8),
         drawn=jnp.int8(variant.dealt),
@@ -83,7 +89,7 @@ def deal(deck: Array, task: Task, variant: Variant) -> State:
         turn=jnp.int8(0),
         turns_left=jnp.int8(variant.players),
         time=jnp.int16(0),
-        last=LastMove(nobody, nobody, nobody, jnp.zeros(variant.hand_size, bool), no, no),
+        last=nothing_seen(nobody, nobody, variant),
     )
 
 
@@ -140,24 +146,11 @@ def step(state: State, action: Array, task: Task, variant: Variant) -> State:
     deck_empty = state.drawn >= variant.deck_size
     state = state.replace(
         turns_left=state.turns_left - deck_empty.astype(jnp.int8),
-        last=nothing_seen(state, action),
+        last=nothing_seen(state.turn, action, variant),
     )
     state = give_hint(state, action, kind, variant)
     state = use_card(state, action, kind, task, variant)
     return state.replace(turn=(state.turn + 1) % variant.players, time=state.time + jnp.int16(1))
-
-
-def nothing_seen(state: State, action: Array) -> LastMove:
-    """The record of a move, before its outcome is known."""
-    blank: LastMove = state.last.replace(
-        player=state.turn,
-        action=action.astype(jnp.int8),
-        card=jnp.int8(NO_CARD),
-        touched=jnp.zeros_like(state.last.touched),
-        scored=jnp.zeros((), bool),
-        regained=jnp.zeros((), bool),
-    )
-    return blank
 
 
 def give_hint(state: State, action: Array, kind: Array, variant: Variant) -> State:

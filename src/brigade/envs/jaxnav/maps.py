@@ -103,12 +103,11 @@ def make_task(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: fl
 
 
 def _check_situation(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: float) -> None:
-    for robot, (x, y) in enumerate(start[:, :2]):
-        if clearance(walls, x, y) <= radius:
-            raise ValueError(f"robot {robot} starts in a wall at x {x:g}, y {y:g}; move it away")
-    for robot, (x, y) in enumerate(goal):
-        if clearance(walls, x, y) <= radius:
-            raise ValueError(f"goal {robot} is in a wall at x {x:g}, y {y:g}; move it away")
+    for what, places in (("robot {} starts", start[:, :2]), ("goal {} is", goal)):
+        for robot, (x, y) in enumerate(places):
+            if clearance(walls, x, y) <= radius:
+                where = f"in a wall at x {x:g}, y {y:g}; move it away"
+                raise ValueError(f"{what.format(robot)} {where}")
     for one, other in itertools.combinations(range(len(start)), 2):
         if np.hypot(*(start[one] - start[other])[:2]) <= 2 * radius:
             raise ValueError(f"robots {one} and {other} overlap at the start; move one of them")

@@ -219,9 +219,9 @@ def _attempt(spec: KitchenSpec, rng: Random, num_agents: int) -> Grid:
 
 
 def _walled(inside: list[str], width: int) -> Grid:
-    wall = COUNTER * width
-    rows = [f"{COUNTER}{''.join(row)}{COUNTER}" for row in _chunks(inside, width - 2)]
-    return (wall, *rows, wall)
+    wall, text, size = COUNTER * width, "".join(inside), width - 2
+    rows = [text[begin : begin + size] for begin in range(0, len(text), size)]
+    return (wall, *(f"{COUNTER}{row}{COUNTER}" for row in rows), wall)
 
 
 def _stations_in_counters(
@@ -258,10 +258,6 @@ def _borders_on_floor(rows: list[list[str]], row: int, column: int) -> bool:
         0 <= y < len(rows) and 0 <= x < len(rows[0]) and rows[y][x] in FLOOR + SEATS
         for y, x in around
     )
-
-
-def _chunks(tiles: list[str], size: int) -> list[list[str]]:
-    return [tiles[begin : begin + size] for begin in range(0, len(tiles), size)]
 
 
 def _inside(spec: KitchenSpec, rng: Random, rows: int, columns: int, num_agents: int) -> list[str]:
