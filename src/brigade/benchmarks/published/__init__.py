@@ -36,7 +36,14 @@ def published(key: str) -> dict[str, Figures]:
     table = read_paper(paper)[name]
     columns, most = table["columns"], table.get("most", 1)
     try:
-        return {row: read_row(columns, values, most) for row, values in table["rows"].items()}
+        return {
+            row: {
+                column: read_figure(value, most)
+                for column, value in zip(columns, values, strict=True)
+                if value != []
+            }
+            for row, values in table["rows"].items()
+        }
     except (TypeError, ValueError) as error:
         raise ValueError(f"published/{paper}.toml, [{name}]: {error}") from error
 
@@ -45,12 +52,6 @@ def published(key: str) -> dict[str, Figures]:
 def read_paper(paper: str) -> dict[str, Any]:
     """The file of a paper."""
     return tomllib.loads((files(__name__) / f"{paper}.toml").read_text(encoding="utf-8"))
-
-
-def read_row(columns: list[str], values: list[Any], most: float) -> Figures:
-    """The figures of a row by column, without those that the paper does not print."""
-    pairs = zip(columns, values, strict=True)
-    return {column: read_figure(value, most) for column, value in pairs if value != []}
 
 
 def read_figure(value: Any, most: float) -> Figure:

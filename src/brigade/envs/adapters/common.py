@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Environment, TaskSequence, TimeStep
@@ -15,13 +16,6 @@ from brigade.core.types import State, Task
 
 Render = Callable[[State, Task], np.ndarray]
 Made = TypeVar("Made")
-
-
-class Tasks(Protocol):
-    """Tasks by index: a sequence, or a list with one task."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Task: ...
 
 
 def missing_package(package: str) -> str:
@@ -34,9 +28,13 @@ def agent_names(num_agents: int) -> list[str]:
     return [f"agent_{seat}" for seat in range(num_agents)]
 
 
-def as_tasks(task: Task | TaskSequence) -> Tasks:
-    """A sequence of tasks; a single task becomes task 0."""
-    return task if isinstance(task, TaskSequence) else [task]
+def as_tasks(task: Task | TaskSequence) -> TaskSequence:
+    """A sequence of tasks; a single task becomes task 0 and keeps its id."""
+    if isinstance(task, TaskSequence):
+        return task
+    return TaskSequence(
+        jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], task), ("task",), steps=0
+    )
 
 
 def check_task_index(index: int, num_tasks: int) -> int:
@@ -50,7 +48,7 @@ def check_task_index(index: int, num_tasks: int) -> int:
     return index
 
 
-def chosen_task(options: Mapping[str, Any] | None, tasks: Tasks, current: int) -> int:
+def chosen_task(options: Mapping[str, Any] | None, tasks: TaskSequence, current: int) -> int:
     """The task index in `reset(options={"task": index})`, or the current one."""
     return check_task_index((options or {}).get("task", current), len(tasks))
 

@@ -42,7 +42,7 @@ class JaxMARLEnv:
         self.num_agents = env.num_agents
         self.agents = common.agent_names(env.num_agents)
         self.max_steps = env.horizon
-        self._tasks, self._num_tasks = _stacked(task_or_sequence), len(tasks)
+        self._tasks, self._num_tasks = tasks.tasks, len(tasks)
 
     @property
     def name(self) -> str:
@@ -129,13 +129,6 @@ class JaxMARLEnv:
 
     def _by_agent(self, values: Array) -> PerAgent:
         return {agent: values[seat] for seat, agent in enumerate(self.agents)}
-
-
-def _stacked(task: Task | TaskSequence) -> Task:
-    """Leaves [num_tasks, ...]."""
-    if isinstance(task, TaskSequence):
-        return task.tasks
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], task)
 
 
 def _state(game: Any, now: TimeStep, task: Array, step: Array) -> JaxMARLState:

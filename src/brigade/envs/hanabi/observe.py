@@ -6,6 +6,8 @@ another: hands, board, discards, last move, what hints have told.
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,16 +22,28 @@ from brigade.envs.hanabi.variant import (
     Variant,
 )
 
+Blocks = list[tuple[tuple[int, ...], int]]  # shape with colours first, () without; how many
+
+
+def parts(variant: Variant) -> dict[str, Blocks]:
+    """What each part is made of, in order."""
+    v, cards, colors = variant, (variant.colors, variant.ranks), (variant.colors,)
+    other_hands, tokens = (v.players - 1) * v.hand_size, v.hint_tokens + v.life_tokens
+    move_to, rank_and_cards = 2 * v.players + 4, v.ranks + 2 * v.hand_size
+    return {
+        "hands": [(cards, other_hands), ((), v.players)],
+        "board": [((), v.deck_size - v.dealt), (cards, 1), ((), tokens)],
+        "discards": [((v.colors, v.deck_size // v.colors), 1)],
+        "last move": [((), move_to), (colors, 1), ((), rank_and_cards), (cards, 1), ((), 2)],
+        "knowledge": [(cards, 1), (colors, 1), ((), v.ranks)] * (v.players * v.hand_size),
+    }
+
 
 def part_sizes(variant: Variant) -> dict[str, int]:
     """The number of entries of each part."""
-    v = variant
     return {
-        "hands": (v.players - 1) * v.hand_size * v.cards + v.players,
-        "board": v.deck_size - v.dealt + v.cards + v.hint_tokens + v.life_tokens,
-        "discards": v.deck_size,
-        "last move": 2 * v.players + 4 + v.colors + v.ranks + 2 * v.hand_size + v.cards + 2,
-        "knowledge": v.players * v.hand_size * (v.cards + v.colors + v.ranks),
+        name: sum(math.prod(shape) * number for shape, number in blocks)
+        for name, blocks in parts(variant).items()
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -235,7 +235,8 @@ def shortest_path(walls: np.ndarray, start: Cell, goal: Cell, blocked: Set[Cell]
     queue = deque([start])
     while queue and goal not in before:
         cell = queue.popleft()
-        for near in _neighbours(cell):
+        for down, right in NEIGHBOURS:
+            near = cell[0] + down, cell[1] + right
             if not walls[near] and near not in blocked and near not in before:
                 before[near] = cell
                 queue.append(near)
@@ -245,7 +246,3 @@ def shortest_path(walls: np.ndarray, start: Cell, goal: Cell, blocked: Set[Cell]
     while cells[-1] != start:
         cells.append(before[cells[-1]])
     return cells[::-1]
-
-
-def _neighbours(cell: Cell) -> Iterator[Cell]:
-    return ((cell[0] + down, cell[1] + right) for down, right in NEIGHBOURS)

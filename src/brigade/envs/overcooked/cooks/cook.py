@@ -111,7 +111,7 @@ class Planner(Cook):
 
     def init(self, key: Key) -> Habits:
         """Its habits."""
-        return Habits.of(self.cooks, self.serves, self.drops)
+        return self.member()[1]
 
     @classmethod
     def for_game(cls, env: Environment) -> Planner:
