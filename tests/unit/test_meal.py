@@ -18,7 +18,7 @@ from brigade.benchmarks.meal import (
 from brigade.envs.overcooked.generate import generate_sequence
 from brigade.envs.overcooked.solve import cycle_time
 from brigade.envs.overcooked.tasks import task_from_grid
-from brigade.envs.overcooked.things import CHEF, WAITER
+from brigade.envs.overcooked.things import Role
 from brigade.runs.config import from_dict
 
 EVERYTHING = KitchenSettings(
@@ -79,7 +79,8 @@ def test_what_is_drawn_for_tasks_stays_in_range_and_differs():
     assert min(tasks.cook_time.tolist()) >= 10
     assert max(tasks.cook_time.tolist()) <= 30
     assert len(set(tasks.cook_time.tolist())) > 10
-    assert {frozenset(roles) for roles in tasks.role.tolist()} == {frozenset((CHEF, WAITER))}
+    both = frozenset((Role.CHEF, Role.WAITER))
+    assert {frozenset(roles) for roles in tasks.role.tolist()} == {both}
     assert len({tuple(roles) for roles in tasks.role.tolist()}) == 6
     floor = (np.asarray(tasks.region) > 0).sum((1, 2))
     wet = np.asarray(tasks.slippery)

@@ -17,7 +17,7 @@ from brigade.envs.overcooked.solve import (
     needs_handoff,
     servable_roles,
 )
-from brigade.envs.overcooked.things import ANY, CHEF, WAITER
+from brigade.envs.overcooked.things import Role
 
 # Three separate rooms: onions, then an empty one, then pot, plates and serving.
 CHAIN = ("XOXXXXX", "X.X.XDX", "X1X2X.P", "XXXXX3S", "XXXXXXX")
@@ -157,30 +157,30 @@ def test_a_hand_off_over_two_rooms_is_one() -> None:
 
 def test_who_may_carry_what_decides_whether_roles_can_serve() -> None:
     cramped, between = LAYOUTS["cramped_room"], ("XXXXX", "O1P2S", "XXXDX", "XXXXX")
-    assert can_serve(cramped, (CHEF, WAITER))
-    assert can_serve(cramped, (WAITER, CHEF))
-    assert not can_serve(cramped, (CHEF, CHEF))  # nobody takes plates
-    assert not can_serve(cramped, (WAITER, WAITER))  # nobody takes onions
-    assert can_serve(between, (CHEF, WAITER))
-    assert not can_serve(between, (WAITER, CHEF))
-    assert can_serve(LAYOUTS["forced_coordination"], (ANY, ANY))
+    assert can_serve(cramped, (Role.CHEF, Role.WAITER))
+    assert can_serve(cramped, (Role.WAITER, Role.CHEF))
+    assert not can_serve(cramped, (Role.CHEF, Role.CHEF))  # nobody takes plates
+    assert not can_serve(cramped, (Role.WAITER, Role.WAITER))  # nobody takes onions
+    assert can_serve(between, (Role.CHEF, Role.WAITER))
+    assert not can_serve(between, (Role.WAITER, Role.CHEF))
+    assert can_serve(LAYOUTS["forced_coordination"], (Role.ANY, Role.ANY))
     assert servable_roles(LAYOUTS["forced_coordination"], 2) == []
 
 
 def test_a_soup_may_be_handed_to_a_chef_who_serves_it() -> None:
     # The pot is between the rooms; plates are on the right, serving is on the left only.
     grid = ("XXXXX", "O1P2D", "S.X.X", "XXXXX")
-    assert servable_roles(grid, 2) == [(CHEF, WAITER)]
+    assert servable_roles(grid, 2) == [(Role.CHEF, Role.WAITER)]
     assert needs_handoff(grid)
 
 
 def test_an_onion_cannot_be_handed_to_a_waiter() -> None:
     # Onions on the left, everything else on the right: seat 2 would have to take them as well.
     grid = ("XXXXX", "O1X2P", "X.X.S", "XXXDX")
-    assert can_serve(grid, (ANY, ANY))
+    assert can_serve(grid, (Role.ANY, Role.ANY))
     assert servable_roles(grid, 2) == []
     # A third cook on the right can be the waiter there.
     assert servable_roles(("XXXXX", "O1X2P", "X.X3S", "XXXDX"), 3) == [
-        (CHEF, CHEF, WAITER),
-        (CHEF, WAITER, CHEF),
+        (Role.CHEF, Role.CHEF, Role.WAITER),
+        (Role.CHEF, Role.WAITER, Role.CHEF),
     ]

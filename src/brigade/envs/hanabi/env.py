@@ -18,15 +18,7 @@ from brigade.envs.hanabi.observe import observations, own_hand, part_sizes
 from brigade.envs.hanabi.rules import State, Task
 from brigade.envs.hanabi.symmetries import color_symmetries, shown_moves
 from brigade.envs.hanabi.text import plain_state, short_name
-from brigade.envs.hanabi.variant import (
-    DISCARD,
-    HINT_COLOR,
-    HINT_RANK,
-    LARGE_HAND,
-    PLAY,
-    SMALL_HAND,
-    Variant,
-)
+from brigade.envs.hanabi.variant import LARGE_HAND, SMALL_HAND, Kind, Variant
 
 EVENTS = ("play", "misplay", "discard", "hint_color", "hint_rank")
 
@@ -181,11 +173,11 @@ class Hanabi(Environment):
         kind = jnp.asarray(self.variant.moves.kind)[after.last.action]
         kinds = jnp.stack(
             [
-                used & (kind == PLAY) & after.last.scored,
-                used & (kind == PLAY) & ~after.last.scored,
-                used & (kind == DISCARD),
-                after.last.touched.any() & (kind == HINT_COLOR),
-                after.last.touched.any() & (kind == HINT_RANK),
+                used & (kind == Kind.PLAY) & after.last.scored,
+                used & (kind == Kind.PLAY) & ~after.last.scored,
+                used & (kind == Kind.DISCARD),
+                after.last.touched.any() & (kind == Kind.HINT_COLOR),
+                after.last.touched.any() & (kind == Kind.HINT_RANK),
             ]
         )
         return (jnp.arange(self.players) == before.turn)[:, None] & kinds

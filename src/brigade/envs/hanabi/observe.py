@@ -13,14 +13,7 @@ import numpy as np
 
 from brigade.core import Array
 from brigade.envs.hanabi.rules import State
-from brigade.envs.hanabi.variant import (
-    DISCARD,
-    HINT_COLOR,
-    HINT_RANK,
-    NO_CARD,
-    PLAY,
-    Variant,
-)
+from brigade.envs.hanabi.variant import NO_CARD, Kind, Variant
 
 Blocks = list[tuple[tuple[int, ...], int]]  # shape with colours first, () without; how many
 
@@ -106,7 +99,7 @@ def last_move(state: State, observer: int, variant: Variant) -> Array:
     last, moves = state.last, variant.moves
     happened = last.player >= 0
     kind = jnp.where(happened, jnp.asarray(moves.kind)[last.action], -1)
-    hints = (kind == HINT_COLOR) | (kind == HINT_RANK)
+    hints = (kind == Kind.HINT_COLOR) | (kind == Kind.HINT_RANK)
     mover = jnp.where(happened, (last.player - observer) % variant.players, -1)
     to = (last.player - observer + jnp.asarray(moves.offset)[last.action]) % variant.players
     color, rank = jnp.asarray(moves.color)[last.action], jnp.asarray(moves.rank)[last.action]
@@ -114,14 +107,14 @@ def last_move(state: State, observer: int, variant: Variant) -> Array:
     return jnp.concatenate(
         [
             one_hot(mover, variant.players),
-            kind == np.array([PLAY, DISCARD, HINT_COLOR, HINT_RANK]),
+            kind == np.array([Kind.PLAY, Kind.DISCARD, Kind.HINT_COLOR, Kind.HINT_RANK]),
             one_hot(jnp.where(hints, to, -1), variant.players),
             one_hot(jnp.where(hints, color, -1), variant.colors),
             one_hot(jnp.where(hints, rank, -1), variant.ranks),
             last.touched,
             one_hot(jnp.where(happened, slot, -1), variant.hand_size),
             one_hot(last.card, variant.cards),
-            jnp.stack([last.scored, last.regained & (kind == PLAY)]),
+            jnp.stack([last.scored, last.regained & (kind == Kind.PLAY)]),
         ]
     )
 

@@ -13,15 +13,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Array
-from brigade.envs.hanabi.variant import (
-    DISCARD,
-    HINT_COLOR,
-    HINT_RANK,
-    NO_CARD,
-    PLAY,
-    WAIT,
-    Variant,
-)
+from brigade.envs.hanabi.variant import NO_CARD, Kind, Variant
 
 
 class Task(struct.PyTreeNode):
@@ -123,13 +115,13 @@ def legal_moves(state: State, task: Task, variant: Variant) -> Array:
     held = hand[moves.slot] != NO_CARD
     receiving = state.hands[to]  # [actions, hand_size]
     touches = matches(receiving, moves.color[:, None], moves.rank[:, None], variant).any(-1)
-    is_hint = (moves.kind == HINT_COLOR) | (moves.kind == HINT_RANK)
+    is_hint = (moves.kind == Kind.HINT_COLOR) | (moves.kind == Kind.HINT_RANK)
     legal = jnp.where(
         is_hint,
         touches & (state.hints > 0),
-        held & ((moves.kind == PLAY) | (state.hints < task.hint_tokens)),
+        held & ((moves.kind == Kind.PLAY) | (state.hints < task.hint_tokens)),
     )
-    return legal & (moves.kind != WAIT) & ~over(state, variant)
+    return legal & (moves.kind != Kind.WAIT) & ~over(state, variant)
 
 
 def matches(cards: Array, color: Any, rank: Any, variant: Variant) -> Array:
@@ -142,7 +134,7 @@ def step(state: State, action: Array, task: Task, variant: Variant) -> State:
     """The move of the player whose turn it is. An illegal move changes nothing but the turn."""
     moves = variant.moves
     legal = legal_moves(state, task, variant)[action]
-    kind = jnp.where(legal, jnp.asarray(moves.kind)[action], WAIT)
+    kind = jnp.where(legal, jnp.asarray(moves.kind)[action], Kind.WAIT)
     deck_empty = state.drawn >= variant.deck_size
     state = state.replace(
         turns_left=state.turns_left - deck_empty.astype(jnp.int8),
@@ -157,7 +149,7 @@ def give_hint(state: State, action: Array, kind: Array, variant: Variant) -> Sta
     """Tell a player which cards have a colour or a rank, for one hint token."""
     moves = variant.moves
     color, rank = jnp.asarray(moves.color)[action], jnp.asarray(moves.rank)[action]
-    names_color, names_rank = kind == HINT_COLOR, kind == HINT_RANK
+    names_color, names_rank = kind == Kind.HINT_COLOR, kind == Kind.HINT_RANK
     to = (state.turn + jnp.asarray(moves.offset)[action]) % variant.players
     told = (jnp.arange(variant.players) == to)[:, None]  # [players, 1]
     named = matches(state.hands, color, rank, variant)  # [players, hand_size]
@@ -179,7 +171,7 @@ def give_hint(state: State, action: Array, kind: Array, variant: Variant) -> Sta
 def use_card(state: State, action: Array, kind: Array, task: Task, variant: Variant) -> State:
     """Play or discard a card, and draw the next one if the game goes on."""
     slot = jnp.asarray(variant.moves.slot)[action]
-    plays, discards = kind == PLAY, kind == DISCARD
+    plays, discards = kind == Kind.PLAY, kind == Kind.DISCARD
     card = state.hands[state.turn, slot]
     color, rank = color_of(card, variant), rank_of(card, variant)
     built = jnp.arange(variant.colors) == color

@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 
 from brigade.envs.hanabi.rules import State
-from brigade.envs.hanabi.variant import (
-    DISCARD,
-    HINT_COLOR,
-    HINT_RANK,
-    NO_CARD,
-    PLAY,
-    Variant,
-)
+from brigade.envs.hanabi.variant import NO_CARD, Kind, Variant
 
 COLOR_LETTERS = "RYGWB"  # red, yellow, green, white, blue
 COLOR_NAMES = ("red", "yellow", "green", "white", "blue")
@@ -36,11 +29,11 @@ def short_name(action: int, variant: Variant) -> str:
     """An action as whoever chooses it would say it; +1 is the next player."""
     moves = variant.moves
     kind, slot = moves.kind[action], moves.slot[action] + 1
-    if kind in (PLAY, DISCARD):
-        return f"{'play' if kind == PLAY else 'discard'} card {slot}"
-    if kind == HINT_COLOR:
+    if kind in (Kind.PLAY, Kind.DISCARD):
+        return f"{'play' if kind == Kind.PLAY else 'discard'} card {slot}"
+    if kind == Kind.HINT_COLOR:
         return f"hint +{moves.offset[action]}: {COLOR_NAMES[moves.color[action]]}"
-    if kind == HINT_RANK:
+    if kind == Kind.HINT_RANK:
         return f"hint +{moves.offset[action]}: rank {moves.rank[action] + 1}"
     return "wait"
 
@@ -89,7 +82,7 @@ def last_move_name(state: State, variant: Variant) -> str:
     words = move_name(action, int(last.player), variant)
     if int(last.card) != NO_CARD:
         words += f", {card_name(int(last.card), variant)}"
-        if variant.moves.kind[action] == PLAY and not bool(last.scored):
+        if variant.moves.kind[action] == Kind.PLAY and not bool(last.scored):
             words += ", which does not fit"
     return words
 

@@ -20,14 +20,18 @@ MAX_PLAYERS, MAX_COLORS, MAX_RANKS = 5, 5, 5
 LARGE_HAND, SMALL_HAND = 5, 4  # cards per player, for up to three players and for more
 NO_CARD = -1
 
-PLAY, DISCARD, HINT_COLOR, HINT_RANK, WAIT = range(5)
+
+class Kind:
+    """What a move does."""
+
+    PLAY, DISCARD, HINT_COLOR, HINT_RANK, WAIT = range(5)
 
 
 @dataclass(frozen=True)
 class Moves:
     """What each action does, [actions]; entries that do not apply are -1."""
 
-    kind: np.ndarray  # PLAY, DISCARD, HINT_COLOR, HINT_RANK or WAIT
+    kind: np.ndarray  # one of Kind
     slot: np.ndarray  # of the card played or discarded
     offset: np.ndarray  # who gets the hint: 1 is the next player
     color: np.ndarray
@@ -109,11 +113,12 @@ class Variant:
     def moves(self) -> Moves:
         """What each action does."""
         slots, others = range(self.hand_size), range(1, self.players)
+        colors, ranks = range(self.colors), range(self.ranks)
         rows = (
-            [(DISCARD, slot, -1, -1, -1) for slot in slots]
-            + [(PLAY, slot, -1, -1, -1) for slot in slots]
-            + [(HINT_COLOR, -1, to, color, -1) for to in others for color in range(self.colors)]
-            + [(HINT_RANK, -1, to, -1, rank) for to in others for rank in range(self.ranks)]
-            + [(WAIT, -1, -1, -1, -1)]
+            [(Kind.DISCARD, slot, -1, -1, -1) for slot in slots]
+            + [(Kind.PLAY, slot, -1, -1, -1) for slot in slots]
+            + [(Kind.HINT_COLOR, -1, to, color, -1) for to in others for color in colors]
+            + [(Kind.HINT_RANK, -1, to, -1, rank) for to in others for rank in ranks]
+            + [(Kind.WAIT, -1, -1, -1, -1)]
         )
         return Moves(*np.array(rows, np.int32).T)

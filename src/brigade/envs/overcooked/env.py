@@ -23,10 +23,10 @@ from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
 from brigade.envs.overcooked.things import (
     ACTIONS,
-    POT,
     STAY,
     TILE_OF_SYMBOL,
     UP,
+    Tile,
     ingredients_name,
     thing_name,
 )
@@ -273,7 +273,7 @@ def describe(state: State, task: Task) -> dict[str, Any]:
     describe_pot = pot_with_recipe if multi else pot_by_number
     pots = {
         "{},{}".format(*place(cell)): describe_pot(state, task, int(cell))
-        for cell in np.flatnonzero(tile == POT)
+        for cell in np.flatnonzero(tile == Tile.POT)
     }
     counters = [[*place(cell), name(int(counter[cell]))] for cell in np.flatnonzero(counter)]
     return {"players": players, "pots": pots, "counters": sorted(counters)}

@@ -14,7 +14,7 @@ from brigade.envs.overcooked import rules, sprites
 from brigade.envs.overcooked.env import FACINGS, describe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, task_from_grid
-from brigade.envs.overcooked.things import FLOOR, UP
+from brigade.envs.overcooked.things import UP, Tile
 
 
 def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
@@ -58,7 +58,7 @@ def background(tiles: bytes, wet: bytes, width: int, tile_px: int) -> Image.Imag
         is_wet = bool(slippery[row, column])
         shade = (row + column) % 2
         image.paste(sprites.tile_sprite(int(kind), shade, tile_px, is_wet), place)
-        if kind == FLOOR and row > 0 and tile[row - 1, column] != FLOOR:
+        if kind == Tile.FLOOR and row > 0 and tile[row - 1, column] != Tile.FLOOR:
             shadow = sprites.shadow_sprite(tile_px)
             image.paste(shadow, place, shadow)
     return image

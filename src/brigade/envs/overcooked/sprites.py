@@ -12,26 +12,7 @@ from functools import cache, partial
 
 from PIL import Image, ImageDraw, ImageFont
 
-from brigade.envs.overcooked.things import (
-    COUNTER,
-    DOWN,
-    FLOOR,
-    LEFT,
-    NOTHING,
-    ONION,
-    ONION_PILE,
-    PLATE,
-    PLATE_PILE,
-    POT,
-    RIGHT,
-    SERVING,
-    SOUP,
-    TOMATO,
-    TOMATO_PILE,
-    UP,
-    onions,
-    tomatoes,
-)
+from brigade.envs.overcooked.things import DOWN, LEFT, RIGHT, UP, Item, Tile, onions, tomatoes
 
 Colour = tuple[int, ...]  # RGB or RGBA
 Point = tuple[float, float]
@@ -176,16 +157,16 @@ def draw_soup(c: Canvas, x: float, y: float, r: float, contents: int) -> None:
 
 DrawThing = Callable[[Canvas, float, float, float], None]  # centre and radius
 DRAW_THING: dict[int, DrawThing] = {
-    ONION: draw_onion,
-    TOMATO: draw_tomato,
-    PLATE: draw_plate,
+    Item.ONION: draw_onion,
+    Item.TOMATO: draw_tomato,
+    Item.PLATE: draw_plate,
 }
 
 
 def draw_thing(c: Canvas, thing: int, x: float, y: float, r: float) -> None:
     """Any item that can be carried."""
-    draw = partial(draw_soup, contents=thing - SOUP) if thing >= SOUP else DRAW_THING[thing]
-    draw(c, x, y, r)
+    soup = partial(draw_soup, contents=thing - Item.SOUP)
+    DRAW_THING.get(thing, soup)(c, x, y, r)
 
 
 def draw_lying(c: Canvas, thing: int) -> None:
@@ -263,13 +244,13 @@ def draw_serving(c: Canvas) -> None:
 
 
 DRAW_TILE: dict[int, Callable[[Canvas], None]] = {
-    FLOOR: draw_floor,
-    COUNTER: draw_counter,
-    POT: partial(_draw_block, top=STEEL, light=STEEL_LIGHT, dark=STEEL_DARK),  # a stove
-    ONION_PILE: partial(draw_crate, draw=draw_onion),
-    TOMATO_PILE: partial(draw_crate, draw=draw_tomato),
-    PLATE_PILE: draw_plate_pile,
-    SERVING: draw_serving,
+    Tile.FLOOR: draw_floor,
+    Tile.COUNTER: draw_counter,
+    Tile.POT: partial(_draw_block, top=STEEL, light=STEEL_LIGHT, dark=STEEL_DARK),  # a stove
+    Tile.ONION_PILE: partial(draw_crate, draw=draw_onion),
+    Tile.TOMATO_PILE: partial(draw_crate, draw=draw_tomato),
+    Tile.PLATE_PILE: draw_plate_pile,
+    Tile.SERVING: draw_serving,
 }
 
 
@@ -331,7 +312,7 @@ def draw_cook(c: Canvas, seat: int, facing: int, held: int) -> None:
     for side in (-1, 1):
         hand = (hand_x - 0.05 * dx + 0.2 * side * abs(dy), hand_y + 0.14 * side * abs(dx))
         c.disc(*hand, 0.08, _mixed(body, WHITE, 0.5), INK)
-    if held != NOTHING:
+    if held != Item.NOTHING:
         draw_thing(c, held, hand_x, hand_y, 0.18)
 
 
@@ -351,7 +332,7 @@ def _draw_hat(c: Canvas, x: float, y: float) -> None:
 def tile_sprite(tile: int, shade: int, px: int, wet: bool = False) -> Image.Image:
     """A tile; `shade` (0 or 1) and `wet` only affect floor."""
     floor = partial(draw_floor, shade=shade, wet=wet)
-    return _drawn(px, floor if tile == FLOOR else DRAW_TILE[tile])
+    return _drawn(px, floor if tile == Tile.FLOOR else DRAW_TILE[tile])
 
 
 @cache
