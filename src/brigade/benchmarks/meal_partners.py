@@ -17,7 +17,7 @@ from brigade.benchmarks.overcooked import KITCHEN, LayoutSettings
 from brigade.core import Benchmark, Cast, Group, TaskSequence
 from brigade.core.checks import within
 from brigade.envs.overcooked import LAYOUTS, task_from_grid
-from brigade.envs.overcooked.cooks import Cook, Habits
+from brigade.envs.overcooked.cooks import Cook, Human, OnionOnly, PlateOnly
 from brigade.envs.overcooked.things import STAY
 from brigade.partners import Random, Stay
 from brigade.partners.files import Policies, check_fits, load_policies
@@ -25,15 +25,7 @@ from brigade.registry import unknown_name
 
 OURS = "brdiv_cramped_room.safetensors"  # docs/partners.md says how it was trained
 SCHEDULE = ("brdiv-1", "brdiv-2", "brdiv-3", "human", "onion", "plate", "random", "static")
-
-
-def scripted_cooks(drops: float) -> dict[str, Habits]:
-    """The parameters of the scripted cooks, by name."""
-    return {
-        "human": Habits.of(drops=drops),
-        "onion": Habits.of(serves=False, drops=drops),
-        "plate": Habits.of(cooks=False, drops=drops),
-    }
+SCRIPTED = {"human": Human, "onion": OnionOnly, "plate": PlateOnly}
 
 
 @dataclass(frozen=True)
@@ -80,10 +72,10 @@ class PartnerSettings(LayoutSettings):
 
 def all_partners(settings: PartnerSettings) -> Cast:
     """The cast of all partners that can be named."""
-    cooks = scripted_cooks(settings.drops)
-    habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cooks.values())
+    cooks = [kind(drops=settings.drops).member()[1] for kind in SCRIPTED.values()]
+    habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cooks)
     groups = (Group(Cook(), len(cooks)), Group(Random()), Group(Stay(STAY)))
-    cast = Cast(groups, (habits, (), ()), (*cooks, "random", "static"))
+    cast = Cast(groups, (habits, (), ()), (*SCRIPTED, "random", "static"))
     policies = settings.learned()
     if policies is not None:
         cast += policies.cast()

@@ -76,8 +76,9 @@ class Picture:
         self.variant = variant
         cards = max(variant.hand_size, variant.colors)
         tokens = max(variant.hint_tokens, variant.life_tokens)
-        side = max(tokens * (TOKEN + 3), 96)
-        by_cards = LABEL_W + cards * (CARD_W + GAP) + GAP + side
+        beside = LABEL_W + cards * (CARD_W + GAP) + GAP
+        self.side = MARGIN + beside  # the left edge of what stands beside the cards
+        by_cards = beside + max(tokens * (TOKEN + 3), 96)
         self.per_row = (by_cards - LABEL_W) // (SMALL_W + 2)  # discards
         # The pile never holds the cards in the fireworks' last places, but may hold most others.
         self.discard_rows = -(-variant.deck_size // self.per_row)
@@ -116,11 +117,9 @@ class Picture:
     ) -> None:
         """A rounded rectangle."""
         corners = (x * SCALE, y * SCALE, (x + width) * SCALE, (y + height) * SCALE)
-        self.pen.rounded_rectangle(corners, min(width, height) / 8 * SCALE, fill, outline)
-        if outline and line > 1:
-            self.pen.rounded_rectangle(
-                corners, min(width, height) / 8 * SCALE, None, outline, round(line * SCALE)
-            )
+        width_px = round(line * SCALE) if line > 1 else 1
+        radius = min(width, height) / 8 * SCALE
+        self.pen.rounded_rectangle(corners, radius, fill, outline, width_px)
 
     def line(self, words: str) -> None:
         """A line of text."""
@@ -149,17 +148,12 @@ class Picture:
             else:
                 self.box(x, self.y, CARD_W, CARD_H, PANEL, CARD_COLOURS[color], 1.5)
             x += CARD_W + GAP
-        x = self._side()
+        x = self.side
         left, points = self.variant.deck_size - int(state.drawn), int(state.fireworks.sum())
         self.tokens(x, self.y + 2, int(state.hints), self.variant.hint_tokens, HINT_TOKEN)
         self.tokens(x, self.y + 18, int(state.lives), self.variant.life_tokens, LIFE_TOKEN)
         self.text(x, self.y + 35, f"deck {left}   score {points}", 12, FAINT)
         self.y += CARD_H + 2 * GAP
-
-    def _side(self) -> int:
-        """The left edge of what stands beside the cards."""
-        cards = max(self.variant.hand_size, self.variant.colors)
-        return MARGIN + LABEL_W + cards * (CARD_W + GAP) + GAP
 
     def tokens(self, x: float, y: float, number: int, most: int, fill: Colour) -> None:
         """A row of tokens, spent ones dark."""

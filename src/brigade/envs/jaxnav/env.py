@@ -15,15 +15,7 @@ from brigade.core.checks import at_least, one_of, within
 from brigade.envs.jaxnav import rules
 from brigade.envs.jaxnav.lidar import lidar
 from brigade.envs.jaxnav.maps import MapSpec, Task, check_size, sequence
-from brigade.envs.jaxnav.rules import (
-    ACTIONS,
-    EVENTS,
-    STANDARD_REWARDS,
-    STANDARD_ROBOT,
-    Rewards,
-    Robot,
-    State,
-)
+from brigade.envs.jaxnav.rules import ACTIONS, Rewards, Robot, State
 
 OTHER_INPUTS = 5  # besides the lidar: two speeds, goal distance and angle, the reward mix
 
@@ -37,10 +29,10 @@ class JaxNav(Environment):
     width: int = 7
     horizon: int = 500
     actions: Literal["discrete", "continuous"] = "discrete"
-    robot: Robot = STANDARD_ROBOT
-    rewards: Rewards = STANDARD_REWARDS
+    robot: Robot = rules.STANDARD_ROBOT
+    rewards: Rewards = rules.STANDARD_REWARDS
 
-    events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
+    events = rules.EVENTS  # the kinds of `info["events"]` [seats, kinds]
     meanings = MappingProxyType({"score": "the share of robots that reached their goal"})
 
     def __post_init__(self) -> None:
@@ -75,7 +67,7 @@ class JaxNav(Environment):
         state = rules.start(task, jax.random.randint(key, (), 0, task.start.shape[0]))
         shape = (self.num_agents, 2) if self.continuous else (self.num_agents,)
         action = jnp.full(shape, -1, jnp.float32 if self.continuous else jnp.int32)
-        events = jnp.zeros((self.num_agents, len(EVENTS)), bool)
+        events = jnp.zeros((self.num_agents, len(rules.EVENTS)), bool)
         reward = jnp.zeros(self.num_agents, jnp.float32)
         return state, self._time_step(state, task, action, reward, events, self._lidar(state, task))
 

@@ -37,11 +37,6 @@ def sample_slippery(grid: Grid, num_agents: int, share: float, rng: Random) -> l
     """A random share of the floor tiles that cooks can reach."""
     within("slippery", share, 0, 1)
     kitchen = survey(grid, num_agents)
-    floor = [
-        (row, column)
-        for row, line in enumerate(grid)
-        for column in range(len(line))
-        if kitchen.reachable >> (row * kitchen.stride + column) & 1
-    ]
+    floor = list(kitchen.tiles(kitchen.reachable))
     ranked = sorted((rng.random(), cell) for cell in floor)
     return [cell for _, cell in ranked[: round(share * len(floor))]]

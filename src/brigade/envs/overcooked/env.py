@@ -21,20 +21,12 @@ from brigade.envs.overcooked.masks import available_actions
 from brigade.envs.overcooked.observe import Sight, changing_entries, in_sight, num_channels, observe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
-from brigade.envs.overcooked.things import (
-    ACTIONS,
-    STAY,
-    TILE_OF_SYMBOL,
-    UP,
-    Tile,
-    ingredients_name,
-    thing_name,
-)
+from brigade.envs.overcooked.things import ACTIONS, STAY, UP, Tile, ingredients_name, thing_name
 
 Reward = Literal["shared", "individual", "sparse"]
 RecipeKind = Literal["single", "multi"]
 
-SYMBOLS = tuple(TILE_OF_SYMBOL)  # of tiles, by their codes
+SYMBOLS = tuple(Tile.OF_SYMBOL)  # of tiles, by their codes
 FACINGS = "UDRL"  # letters in the recorded traces, in the order of the actions
 
 

@@ -316,10 +316,8 @@ def _prune(grid: Grid, kitchen: Survey) -> Grid:
         kitchen.reachable | kitchen.around(kitchen.reachable)
     )
     rows = [list(row) for row in grid]
-    while useless:
-        row, column = kitchen.first(useless)
+    for row, column in kitchen.tiles(useless):
         rows[row][column] = COUNTER
-        useless &= useless - 1
     return tuple("".join(row) for row in rows)
 
 

@@ -7,7 +7,7 @@ to `4` the floor tiles where the seats start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from operator import or_
@@ -209,7 +209,13 @@ class Survey:
 
     def first(self, cells: int) -> Cell:
         """Row and column of the first tile of a set, in row-major order."""
-        return divmod((cells & -cells).bit_length() - 1, self.stride)
+        return next(self.tiles(cells))
+
+    def tiles(self, cells: int) -> Iterator[Cell]:
+        """Row and column of all tiles of a set, in row-major order."""
+        while cells:
+            yield divmod((cells & -cells).bit_length() - 1, self.stride)
+            cells &= cells - 1
 
 
 # Several rules and the solver use the same kitchen in turn, so the last few are cached.

@@ -22,14 +22,7 @@ from brigade.envs.overcooked.grid import (
 )
 from brigade.envs.overcooked.recipes import RECIPES, Recipe, Recipes, recipe_arrays
 from brigade.envs.overcooked.solve import cycle_time
-from brigade.envs.overcooked.things import (
-    COOK_TIME,
-    MAX_POT_SIZE,
-    POT_SIZE,
-    TILE_OF_SYMBOL,
-    Role,
-    Tile,
-)
+from brigade.envs.overcooked.things import COOK_TIME, MAX_POT_SIZE, POT_SIZE, Role, Tile
 
 NEVER = 2**30  # the cycle time of a kitchen in which no soup can be served
 
@@ -91,9 +84,8 @@ def regions(grid: Grid, num_agents: int, tile: np.ndarray) -> np.ndarray:
     kitchen = survey(grid, num_agents)
     numbers = np.zeros_like(tile)
     for number, region in enumerate(dict.fromkeys(kitchen.regions), 1):
-        for row, column in np.argwhere(tile == Tile.FLOOR):
-            if region >> int(row * kitchen.stride + column) & 1:
-                numbers[row, column] = number
+        for cell in kitchen.tiles(region):
+            numbers[cell] = number
     return numbers
 
 
@@ -131,7 +123,7 @@ def padded_tiles(grid: Grid, height: int, width: int) -> np.ndarray:
         )
     tile = np.full((height, width), Tile.COUNTER, np.uint8)
     tile[: len(grid), : len(grid[0])] = [
-        [TILE_OF_SYMBOL.get(symbol, Tile.FLOOR) for symbol in row] for row in grid
+        [Tile.OF_SYMBOL.get(symbol, Tile.FLOOR) for symbol in row] for row in grid
     ]
     return tile
 

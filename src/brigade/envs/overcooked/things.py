@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Tile:
     """What a cell is. Cooks can only walk on FLOOR."""
 
     FLOOR, COUNTER, POT, ONION_PILE, TOMATO_PILE, PLATE_PILE, SERVING = range(7)
+    OF_SYMBOL: ClassVar[dict[str, int]] = dict(zip(".XPOTDS", range(7), strict=True))
 
     @staticmethod
     def is_pile(tile: Any) -> Any:
@@ -27,16 +28,6 @@ class Role:
 
     ANY, CHEF, WAITER = range(3)
 
-
-TILE_OF_SYMBOL = {
-    ".": Tile.FLOOR,
-    "X": Tile.COUNTER,
-    "P": Tile.POT,
-    "O": Tile.ONION_PILE,
-    "T": Tile.TOMATO_PILE,
-    "D": Tile.PLATE_PILE,
-    "S": Tile.SERVING,
-}
 
 # A soup's contents in one byte, in a pot or on a plate: onions + 8 * tomatoes, up to 7 of each.
 ONE_ONION, ONE_TOMATO = 1, 8
