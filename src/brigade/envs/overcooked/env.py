@@ -262,9 +262,8 @@ def describe(state: State, task: Task) -> dict[str, Any]:
             np.asarray(state.cell), np.asarray(state.facing), np.asarray(state.held), strict=True
         )
     ]
-    describe_pot = pot_with_recipe if multi else pot_by_number
     pots = {
-        "{},{}".format(*place(cell)): describe_pot(state, task, int(cell))
+        "{},{}".format(*place(cell)): pot_state(state, task, int(cell))
         for cell in np.flatnonzero(tile == Tile.POT)
     }
     counters = [[*place(cell), name(int(counter[cell]))] for cell in np.flatnonzero(counter)]
@@ -293,14 +292,15 @@ def within_sight(scene: dict[str, Any], seen: np.ndarray) -> dict[str, Any]:
     }
 
 
-def pot_by_number(state: State, task: Task, cell: int) -> list[int]:
-    """The number of ingredients and the cooking tick, -1 while the pot is not cooking."""
-    return [int(size(state.pot[cell])), int(state.tick[cell]) or -1]
+def pot_state(state: State, task: Task, cell: int) -> list[Any]:
+    """What is in a pot, and its cooking tick, -1 while it is not cooking.
 
-
-def pot_with_recipe(state: State, task: Task, cell: int) -> list[Any]:
-    """Ingredients, cooking tick and status of a pot in a kitchen with a list of recipes."""
+    In a kitchen with one recipe that is a number; with a list of recipes it is the ingredients, and
+    the pot's status follows.
+    """
     contents, tick = int(state.pot[cell]), int(state.tick[cell])
+    if state.earned is None:
+        return [size(contents), tick or -1]
     if tick:
         status = "ready" if tick == int(task.recipes.cook_time[contents]) else "cooking"
     else:

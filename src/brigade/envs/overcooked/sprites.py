@@ -197,6 +197,11 @@ def draw_floor(c: Canvas, shade: int = 0, wet: bool = False) -> None:
             c.stroke([(x, y), (x + 0.25, y - 0.2)], WHITE, 0.05)
 
 
+def draw_shadow(c: Canvas) -> None:
+    """The shadow of a counter on the floor below it."""
+    c.box(0, 0, 1, 0.1, CAST_SHADOW)
+
+
 def _draw_block(c: Canvas, top: Colour, light: Colour, dark: Colour) -> None:
     """A bevelled top, lit from above left."""
     c.box(0, 0, 1, 1, dark)
@@ -243,8 +248,7 @@ def draw_serving(c: Canvas) -> None:
     c.box(0.13, 0.67, 0.87, 0.75, CHINA, 0.04)
 
 
-DRAW_TILE: dict[int, Callable[[Canvas], None]] = {
-    Tile.FLOOR: draw_floor,
+DRAW_TILE: dict[int, Callable[[Canvas], None]] = {  # besides floor
     Tile.COUNTER: draw_counter,
     Tile.POT: partial(_draw_block, top=STEEL, light=STEEL_LIGHT, dark=STEEL_DARK),  # a stove
     Tile.ONION_PILE: partial(draw_crate, draw=draw_onion),
@@ -325,43 +329,11 @@ def _draw_hat(c: Canvas, x: float, y: float) -> None:
     c.box(x - 0.17, y - 0.09, x + 0.17, y - 0.065, HAT_FOLD)
 
 
-# The sprites that the renderer uses; each is drawn once.
-
-
 @cache
-def tile_sprite(tile: int, shade: int, px: int, wet: bool = False) -> Image.Image:
-    """A tile; `shade` (0 or 1) and `wet` only affect floor."""
-    floor = partial(draw_floor, shade=shade, wet=wet)
-    return _drawn(px, floor if tile == Tile.FLOOR else DRAW_TILE[tile])
-
-
-@cache
-def shadow_sprite(px: int) -> Image.Image:
-    """The shadow of a counter on the floor below it."""
-    return _drawn(px, lambda c: c.box(0, 0, 1, 0.1, CAST_SHADOW))
-
-
-@cache
-def thing_sprite(thing: int, px: int) -> Image.Image:
-    """An item on a counter."""
-    return _drawn(px, partial(draw_lying, thing=thing))
-
-
-@cache
-def pot_sprite(contents: int, tick: int, cook_time: int, px: int) -> Image.Image:
-    """A pot with its contents."""
-    return _drawn(px, partial(draw_pot, contents=contents, tick=tick, cook_time=cook_time))
-
-
-@cache
-def cook_sprite(seat: int, facing: int, held: int, px: int) -> Image.Image:
-    """A cook with the item it holds."""
-    return _drawn(px, partial(draw_cook, seat=seat, facing=facing, held=held))
-
-
-def _drawn(px: int, draw: Callable[[Canvas], None]) -> Image.Image:
+def sprite(px: int, draw: Callable[..., None], *details: int) -> Image.Image:
+    """A drawing on a tile of its own; each is drawn once."""
     canvas = Canvas(px)
-    draw(canvas)
+    draw(canvas, *details)
     return canvas.finished()
 
 

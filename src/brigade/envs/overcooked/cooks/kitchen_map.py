@@ -6,6 +6,8 @@ need what it can pass over the counters between them.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 import jax
@@ -30,11 +32,13 @@ from brigade.envs.overcooked.things import POT_SIZE
 NOTHING, FOOD, PLATE, SOUP = range(4)  # what a cook holds
 MAX_TOMATOES = POT_SIZE - 1  # in a soup: without an onion it does not pay
 
+SOUPS, WAITING = "soup, cooking, ready or plated", "pot that is not cooking"
+
 # With one recipe all ingredients are alike, and tomatoes are read as onions.
 SAME_WITH_ONE_RECIPE = {
     "tomato pile": "onion pile",
-    "tomatoes in a pot that is not cooking": "onions in a pot that is not cooking",
-    "tomatoes in a soup, cooking, ready or plated": "onions in a soup, cooking, ready or plated",
+    f"tomatoes in a {WAITING}": f"onions in a {WAITING}",
+    f"tomatoes in a {SOUPS}": f"onions in a {SOUPS}",
     "tomatoes": "onions",
 }
 
@@ -154,10 +158,10 @@ def shared_channels(obs: Array, recipes: RecipeKind) -> dict[str, Array]:
 def read_stations(amounts: dict[str, Array], recipes: RecipeKind) -> Stations:
     """All stations of a kitchen."""
     pots = amounts["pot"] > 0
-    tomatoes = amounts["tomatoes in a pot that is not cooking"]
-    busy, full = pots & (soup_size(amounts) > 0), jnp.zeros_like(pots)
+    tomatoes = amounts[f"tomatoes in a {WAITING}"]
+    busy, full = pots & (ingredients(amounts, SOUPS) > 0), jnp.zeros_like(pots)
     if recipes == "multi":
-        full = pots & (ingredients_waiting(amounts) >= POT_SIZE)
+        full = pots & (ingredients(amounts, WAITING) >= POT_SIZE)
     open_pots = pots & ~busy & ~full
     return Stations(
         pots=pots,
@@ -179,8 +183,8 @@ def read_items(amounts: dict[str, Array], recipes: RecipeKind) -> Items:
     soups = (amounts["soup ready, in a pot or plated"] > 0) & (amounts["pot"] == 0)
     spoiled = jnp.zeros_like(soups)
     if recipes == "multi":
-        onions = amounts["onions in a soup, cooking, ready or plated"]
-        spoiled = soups & ((onions == 0) | (soup_size(amounts) < 2))
+        onions = amounts[f"onions in a {SOUPS}"]
+        spoiled = soups & ((onions == 0) | (ingredients(amounts, SOUPS) < 2))
     return Items(
         onions=amounts["onions"] > 0,
         tomatoes=amounts["tomatoes"] > 0,
@@ -190,33 +194,19 @@ def read_items(amounts: dict[str, Array], recipes: RecipeKind) -> Items:
     )
 
 
-def soup_size(amounts: dict[str, Array]) -> Array:
-    """Ingredients in soups that cook, are ready or plated."""
-    return (
-        amounts["onions in a soup, cooking, ready or plated"]
-        + amounts["tomatoes in a soup, cooking, ready or plated"]
-    )
-
-
-def ingredients_waiting(amounts: dict[str, Array]) -> Array:
-    """Ingredients in pots that are not cooking."""
-    return (
-        amounts["onions in a pot that is not cooking"]
-        + amounts["tomatoes in a pot that is not cooking"]
-    )
+def ingredients(amounts: dict[str, Array], where: str) -> Array:
+    """Onions and tomatoes in pots or soups."""
+    return amounts[f"onions in a {where}"] + amounts[f"tomatoes in a {where}"]
 
 
 def ingredients_missing(amounts: dict[str, Array]) -> Array:
     """Ingredients that a waiting pot still takes, at least 1; pots of other sizes look the same."""
-    return jnp.maximum(POT_SIZE - ingredients_waiting(amounts).astype(jnp.int32), 1)
+    return jnp.maximum(POT_SIZE - ingredients(amounts, WAITING).astype(jnp.int32), 1)
 
 
 def walls(stations: Stations, lying: Items) -> Array:
     """All tiles that are not floor."""
-    blocked = jnp.zeros_like(stations.pots)
-    for plane in (*stations, *lying):
-        blocked |= plane
-    return blocked
+    return reduce(or_, (*stations, *lying))
 
 
 def find_rooms(own: Array, other: Array, floor: Array) -> Rooms:
