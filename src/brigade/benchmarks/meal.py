@@ -322,16 +322,9 @@ def presets(reward: Reward) -> dict[str, Mapping[str, Any]]:
     return {"paper": PAPER | {"ppo": own}, "laptop": LAPTOP | {"ppo": ppo | own}}
 
 
-def level_1() -> Benchmark:
-    """Generated kitchens, sides 6 to 7."""
-    return kitchens("1")
-
-
-def level_2() -> Benchmark:
-    """Generated kitchens, sides 8 to 9."""
-    return kitchens("2")
-
-
-def level_3() -> Benchmark:
-    """Generated kitchens, sides 10 to 11."""
-    return kitchens("3")
+level_1 = partial(kitchens, "1")
+"""Generated kitchens, sides 6 to 7."""
+level_2 = partial(kitchens, "2")
+"""Generated kitchens, sides 8 to 9."""
+level_3 = partial(kitchens, "3")
+"""Generated kitchens, sides 10 to 11."""

@@ -6,7 +6,7 @@ zero-shot coordination*, NeurIPS 2024.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -203,31 +203,23 @@ def generator_settings(layout: str) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _named(layout: str) -> Callable[[], Benchmark]:
-    def make() -> Benchmark:
-        return kitchen(layout)
-
-    make.__doc__ = f"The kitchen {layout}."
-    return make
-
-
-coordination_ring = _named("coordination_ring")
+coordination_ring = partial(kitchen, "coordination_ring")
 """Two cooks on a ring of floor."""
-counter_circuit = _named("counter_circuit")
+counter_circuit = partial(kitchen, "counter_circuit")
 """A ring around a long counter."""
-asymmetric_advantages = _named("asymmetric_advantages")
+asymmetric_advantages = partial(kitchen, "asymmetric_advantages")
 """Two rooms with unequal distances."""
-asymmetric_coordination = _named("asymmetric_coordination")
+asymmetric_coordination = partial(kitchen, "asymmetric_coordination")
 """The same idea, another kitchen."""
-forced_coordination = _named("forced_coordination")
+forced_coordination = partial(kitchen, "forced_coordination")
 """Two rooms that need each other."""
-bothway_coordination = _named("bothway_coordination")
+bothway_coordination = partial(kitchen, "bothway_coordination")
 """Two rooms, hand-offs both ways."""
-blocked_corridor = _named("blocked_corridor")
+blocked_corridor = partial(kitchen, "blocked_corridor")
 """A corridor too narrow for two."""
-coordination_ring_multi = _named("coordination_ring_multi")
+coordination_ring_multi = partial(kitchen, "coordination_ring_multi")
 """The ring, several recipes."""
-counter_circuit_multi = _named("counter_circuit_multi")
+counter_circuit_multi = partial(kitchen, "counter_circuit_multi")
 """The circuit, several recipes."""
-forced_coordination_multi = _named("forced_coordination_multi")
+forced_coordination_multi = partial(kitchen, "forced_coordination_multi")
 """Two rooms, several recipes."""
