@@ -632,7 +632,7 @@ def test_a_batch_is_refused() -> None:
     ("change", "words"),
     [
         ({"num_agents": 5}, "num_agents is 5; it must be from 1 to 4"),
-        ({"actions": "both"}, "'discrete' or 'continuous'"),
+        ({"actions": "both"}, "use one of discrete, continuous"),
         ({"horizon": 0}, "horizon is 0"),
         ({"width": 2}, "sides must be"),
     ],
