@@ -21,6 +21,7 @@ from brigade.report.paint import (
     line,
     plain_looks,
     score_axis,
+    shade_task,
     steps_axis,
     stripes,
     task_lines,
@@ -68,7 +69,8 @@ def measure_curve(runs: Sequence[RunData], title: str, curve: Callable[[RunData]
 
     def paint(axes: Axes) -> None:
         stripes(axes, runs, scale)
-        score_axis(axes, runs, scale, values)
+        steps_axis(axes, runs, scale)
+        score_axis(axes, runs, values)
         for index, run in enumerate(runs):
             keep = thin(run.steps)
             line(axes, series(index), run.steps[keep] / scale, values[index][keep])
@@ -76,21 +78,27 @@ def measure_curve(runs: Sequence[RunData], title: str, curve: Callable[[RunData]
     return _draw(f"{title} over the run", paint, steps, "score")
 
 
-def training_curve(runs: Sequence[RunData]) -> str | None:
-    """The score of the training episodes; None if nothing was logged."""
+def training_curve(runs: Sequence[RunData], task: int | None = None) -> str | None:
+    """The score of the training episodes, of all tasks or of one; None if nothing was logged."""
     scale, xlabel = unit(runs)
-    logs = [_training_score(run) for run in runs]
+    logs = [_training_score(run, task) for run in runs]
     if not any(len(steps) for steps, _ in logs):
         return None
 
     def paint(axes: Axes) -> None:
-        stripes(axes, runs, scale)
-        score_axis(axes, runs, scale, [score for _, score in logs])
+        if task is None:
+            stripes(axes, runs, scale)
+        else:
+            shade_task(axes, runs, task, scale)
+        steps_axis(axes, runs, scale)
+        score_axis(axes, runs, [score for _, score in logs])
         for index, (steps, score) in enumerate(logs):
             if len(steps):
                 line(axes, series(index), steps / scale, score)
 
-    return _draw("Score of the training episodes over the run", paint, xlabel, "score")
+    of_task = "" if task is None else f" of task {task + 1}"
+    label = f"Score of the training episodes{of_task} over the run"
+    return _draw(label, paint, xlabel, "score")
 
 
 def transfer_curve(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str | None:
@@ -236,12 +244,19 @@ def inline_svg(svg: str, label: str) -> str:
     return themed(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1))
 
 
-def _training_score(run: RunData) -> tuple[Floats, Floats]:
-    """Steps [point] and score [point, seed]; a point is the mean over a few updates."""
+def _training_score(run: RunData, task: int | None) -> tuple[Floats, Floats]:
+    """Steps [point] and score [point, seed]; a point is the mean over a few updates.
+
+    It is nan where another `task` is trained.
+    """
     steps, score = run.logged("score")
     episodes_at, episodes = run.logged("episodes")
     if np.array_equal(episodes_at, steps):  # an update in which no episode ended logs a score of 0
         score = np.where(episodes > 0, score, np.nan)
+    if task is not None:
+        visits = run.visits(task) if task < len(run.task_ends) else []
+        own = [(steps > start) & (steps <= end) for start, end in visits]
+        score = np.where(np.any(own, axis=0)[..., None], score, np.nan)
     if len(steps) == 0:
         return steps, score
     parts = np.array_split(np.arange(len(steps)), min(len(steps), MAX_POINTS))

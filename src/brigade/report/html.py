@@ -9,6 +9,7 @@ from brigade.report import coordination, curves, page, plasticity, statistics
 from brigade.report.command import command, flatten
 from brigade.report.estimate import FEW as FEW_SEEDS
 from brigade.report.estimate import Estimate, spread_for
+from brigade.report.paint import are_raw, axis_note
 from brigade.report.read import RunData
 from brigade.report.style import series, themed
 from brigade.report.summary import Summary, mean_over_seeds, summary
@@ -154,9 +155,11 @@ def _meaning(runs: Sequence[RunData], what: str) -> str:
 
 def _definitions(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     """Definitions of the measures of all runs."""
-    own = _meaning(runs, "score")
-    score = f"The normalised result of an episode{f': {own}' if own else ''}. "
-    score += "Scores are means over partners, seats and episodes."
+    own, raw = _meaning(runs, "score"), _meaning(runs, "raw_score")
+    parts = [f"Not normalised: {raw}."] if raw else []
+    if not all(run.has_raw_scores for run in runs):
+        parts.insert(0, f"The normalised result of an episode{f': {own}' if own else ''}.")
+    score = " ".join([*parts, "Scores are means over partners, seats and episodes."])
     measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     defined = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
     return [("Score", score), *defined, SPREAD]
@@ -254,7 +257,7 @@ def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
             for name, measure in measures.items()
             if measure.curve is not None and all(name in each.measures for each in summaries)
         ),
-        ("Training score", curves.training_curve(runs)),
+        *_training_curves(runs),
         (TRANSFER, curves.transfer_curve(runs, summaries)),
         ("Forgetting by task", curves.forgetting_bars(summaries)),
         ("Dormant units", curves.dormant_curve(runs)),
@@ -274,6 +277,16 @@ def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     return page.section("Over the run", _legend(runs), _soft(text), _grid(drawn))
 
 
+def _training_curves(runs: Sequence[RunData]) -> list[tuple[str, str | None]]:
+    """One for all tasks, or one for each if they have scales of their own."""
+    if not are_raw(runs):
+        return [("Training score", curves.training_curve(runs))]
+    return [
+        (f"Training score: {title}", curves.training_curve(runs, task))
+        for task, title in enumerate(_task_titles(runs))
+    ]
+
+
 def _task_curves(runs: Sequence[RunData]) -> str:
     """A plot per task; only the first are expanded."""
     plots = [
@@ -282,10 +295,7 @@ def _task_curves(runs: Sequence[RunData]) -> str:
     ]
     rest = count(len(plots) - FEW, "more task")
     folded = page.details(rest, _grid(plots[FEW:])) if plots[FEW:] else ""
-    text = (
-        f"{' '.join(_lines(runs))} Grey: the task's own training. "
-        "Dashed: a score of 1, if in range."
-    )
+    text = f"{' '.join(_lines(runs))} Grey: the task's own training. {axis_note(runs)}"
     return page.section(
         "Learning curves by task", _legend(runs), _soft(text), _grid(plots[:FEW]), folded
     )

@@ -20,11 +20,13 @@ from brigade.metrics.result import Floats
 from brigade.report.estimate import SPREADS, Spread, spread_for
 from brigade.report.measures import last_in_training
 from brigade.report.paint import (
+    are_raw,
+    axis_note,
     line,
     same_schedule,
     score_axis,
-    score_limits,
     spread_marks,
+    steps_axis,
     stripes,
     task_lines,
     thin,
@@ -42,6 +44,7 @@ MAX_PANELS = 20  # tasks; of more, evenly spaced ones are shown
 LETTER = 0.068  # inches: the width of a letter
 TALLEST = 8.0  # inches of panels: a page has about nine
 CELL = 0.27  # inches: numbers are written into cells that are at least so wide
+COLUMN_COLOURS = " Colours: from the lowest to the highest score of every task."
 RC: dict[Any, Any] = {
     "pdf.fonttype": 42,  # TrueType: conferences refuse Type 3
     "svg.fonttype": "path",
@@ -107,7 +110,6 @@ def paper_figures(runs: Sequence[RunData], setup: str, spread: Spread) -> list[P
     meaning = _meaning(runs, spread)
     chosen = chosen_tasks(runs)
     left_out = f" {len(chosen)} tasks, evenly spaced, are shown." if _many(runs) else ""
-    dashed = "Dashed: a score of 1, if in range."
     return [
         PaperFigure(
             "score",
@@ -117,18 +119,20 @@ def paper_figures(runs: Sequence[RunData], setup: str, spread: Spread) -> list[P
         PaperFigure(
             "tasks",
             f"Score of every task during training.{left_out} {meaning} Shaded: the task's own "
-            f"training. {dashed} {setup}",
+            f"training. {axis_note(runs)} {setup}",
             lambda figure, width: _tasks(figure, width, runs, looks, spread, chosen),
         ),
         PaperFigure(
             "final",
-            f"Score of every task at the last evaluation. {_dots(runs, spread)} {dashed} {setup}",
-            lambda figure, width: _final(figure, width, runs, looks, spread),
+            f"Score of every task at the last evaluation.{left_out if are_raw(runs) else ''} "
+            f"{_dots(runs, spread)} {axis_note(runs)} {setup}",
+            lambda figure, width: _final(figure, width, runs, looks, spread, chosen),
         ),
         PaperFigure(
             "matrix",
             "Score of every task (columns) after the training of each task (rows), mean over "
-            f"seeds. Below the diagonal: what was kept; above: tasks not trained yet. {setup}",
+            "seeds. Below the diagonal: what was kept; above: tasks not trained yet."
+            f"{COLUMN_COLOURS if are_raw(runs) else ''} {setup}",
             lambda figure, width: _matrices(figure, width, runs),
         ),
     ]
@@ -166,8 +170,8 @@ def _score(
     axes = figure.subplots()
     means = [run.score.mean(axis=1) for run in runs]
     stripes(axes, runs, scale)
-    score_axis(axes, runs, scale, means)
-    axes.set_ylim(*score_limits(means))
+    steps_axis(axes, runs, scale)
+    score_axis(axes, runs, means, alike=False)
     for run, look, values in zip(runs, looks, means, strict=True):
         keep = thin(run.steps)
         line(axes, look, run.steps[keep] / scale, values[keep], spread)
@@ -197,20 +201,28 @@ def _tasks(
     spread: Spread,
     chosen: Sequence[int],
 ) -> None:
-    across = _balanced(len(chosen), 2 if width < 5 else 4)
-    down = -(-len(chosen) // across)
-    figure.set_figheight(0.6 + min(1.15, TALLEST / down) * down)
     scale, steps = unit(runs)
-    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    for axes, task in zip(grid.flat, chosen, strict=False):
+    for axes, task in zip(_panels(figure, width, runs, chosen), chosen, strict=True):
         task_lines(axes, runs, task, scale, looks, spread)
-        axes.set_title(_wrap(_task_name(runs, task), (width - 0.6) / across), pad=3)
-    for place in range(len(chosen), grid.size):
-        grid.flat[place].set_visible(False)
-        grid.flat[place - across].tick_params(labelbottom=True)  # nothing below has labels
     figure.supxlabel(steps, fontsize=8)
     figure.supylabel("score", fontsize=8)
     _legend(figure, width, looks)
+
+
+def _panels(
+    figure: Figure, width: float, runs: Sequence[RunData], tasks: Sequence[int]
+) -> list[Axes]:
+    """A panel per task with its name, with a score axis of its own if scores are raw."""
+    across = _balanced(len(tasks), 2 if width < 5 else 4)
+    down = -(-len(tasks) // across)
+    figure.set_figheight(0.6 + min(1.15, TALLEST / down) * down)
+    grid = figure.subplots(down, across, sharex=True, sharey=not are_raw(runs), squeeze=False)
+    for axes, task in zip(grid.flat, tasks, strict=False):
+        axes.set_title(_wrap(_task_name(runs, task), (width - 0.6) / across), pad=3)
+    for place in range(len(tasks), grid.size):
+        grid.flat[place].set_visible(False)
+        grid.flat[place - across].tick_params(labelbottom=True)  # nothing below has labels
+    return list(grid.flat[: len(tasks)])
 
 
 def _task_name(runs: Sequence[RunData], task: int) -> str:
@@ -227,24 +239,44 @@ def _wrap(name: str, inches: float) -> str:
 
 
 def _final(
-    figure: Figure, width: float, runs: Sequence[RunData], looks: Sequence[Look], spread: Spread
+    figure: Figure,
+    width: float,
+    runs: Sequence[RunData],
+    looks: Sequence[Look],
+    spread: Spread,
+    chosen: Sequence[int],
 ) -> None:
-    figure.set_figheight(2.1)
-    axes = figure.subplots()
-    tasks = max(len(run.task_names) for run in runs)
-    axes.set_ylim(*score_limits([run.score[-1] for run in runs]))
-    axes.set_xlim(0.4, tasks + 0.6)
-    axes.axhline(1.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
+    if are_raw(runs):
+        for axes, task in zip(_panels(figure, width, runs, chosen), chosen, strict=True):
+            _final_marks(axes, runs, looks, spread, [task])
+            axes.set_xticks([])
+        figure.supylabel("score at the end", fontsize=8)
+    else:
+        figure.set_figheight(2.1)
+        axes = figure.subplots()
+        _final_marks(axes, runs, looks, spread, range(max(len(run.task_names) for run in runs)))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.set(xlabel="task", ylabel="score at the end")
+    _legend(figure, width, [look._replace(dash="none") for look in looks])
+
+
+def _final_marks(
+    axes: Axes,
+    runs: Sequence[RunData],
+    looks: Sequence[Look],
+    spread: Spread,
+    tasks: Sequence[int],
+) -> None:
+    """Every run's mark in the place of every task."""
+    score_axis(axes, runs, [run.score[-1, tasks[0] : tasks[-1] + 1] for run in runs], alike=False)
+    axes.set_xlim(0.4, len(tasks) + 0.6)
     step = min(0.22, 0.8 / len(runs))
     for index, (run, look) in enumerate(zip(runs, looks, strict=True)):
-        shift = (index - (len(runs) - 1) / 2) * step
-        for task, values in enumerate(run.score[-1], start=1):
+        shift = 1 + (index - (len(runs) - 1) / 2) * step
+        for place, values in enumerate(run.score[-1, tasks[0] : tasks[-1] + 1]):
             found = mean_over_seeds(values)
-            spread_marks(axes, task + shift, found, look.colour, spread)
-            axes.plot(task + shift, found.mean, look.marker, color=look.colour, ms=4, mew=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.set(xlabel="task", ylabel="score at the end")
-    _legend(figure, width, [look._replace(dash="none") for look in looks])
+            spread_marks(axes, place + shift, found, look.colour, spread)
+            axes.plot(place + shift, found.mean, look.marker, color=look.colour, ms=4, mew=0)
 
 
 # --- Task x time ---
@@ -266,10 +298,12 @@ def _matrices(figure: Figure, width: float, runs: Sequence[RunData]) -> None:
     side = min((width - 0.9) / across - 0.25, 2.2)
     figure.set_figheight(0.3 + down * (side + 0.35))
     grid = figure.subplots(down, across, squeeze=False)
-    known = np.concatenate([m[np.isfinite(m)] for m in matrices])
+    shown = _relative(matrices) if are_raw(runs) else matrices
+    known = np.concatenate([m[np.isfinite(m)] for m in shown])
     low, high = (min(0.0, known.min()), max(known.max(), 1e-6)) if known.size else (0.0, 1.0)
-    for axes, matrix, name in zip(grid.flat, matrices, map(printable, labels(runs)), strict=False):
-        _heat_map(axes, matrix, low, high, numbers=side / len(matrix) >= CELL)
+    names = map(printable, labels(runs))
+    for axes, matrix, colours, name in zip(grid.flat, matrices, shown, names, strict=False):
+        _heat_map(axes, matrix, colours, low, high, numbers=side / len(matrix) >= CELL)
         axes.set_title(_wrap(name, side), pad=3)
     for axes in grid.flat[len(runs) :]:
         axes.set_visible(False)
@@ -278,18 +312,34 @@ def _matrices(figure: Figure, width: float, runs: Sequence[RunData]) -> None:
     bar = figure.colorbar(grid.flat[0].images[0], ax=grid, shrink=0.85, pad=0.02, aspect=18)
     bar.outline.set_visible(False)
     bar.set_label("score")
+    if are_raw(runs):
+        bar.set_ticks([0.0, 1.0], labels=["lowest", "highest"])
 
 
-def _heat_map(axes: Axes, matrix: Floats, low: float, high: float, numbers: bool) -> None:
+def _relative(matrices: Sequence[Floats]) -> list[Floats]:
+    """Scores from 0, the lowest of their task in any run, to 1, the highest."""
+    most = max(map(len, matrices))
+    columns = [np.concatenate([m[:, t] for m in matrices if t < len(m)]) for t in range(most)]
+    known = [column[np.isfinite(column)] for column in columns]
+    low, high = np.array([(k.min(), k.max()) if k.size else (0.0, 1.0) for k in known]).T
+    span = np.where(high > low, high - low, 1.0)
+    return [(m - low[: len(m)]) / span[: len(m)] for m in matrices]
+
+
+def _heat_map(
+    axes: Axes, matrix: Floats, shown: Floats, low: float, high: float, numbers: bool
+) -> None:
+    """The scores of a matrix, in colours that show them or their place in their task's range."""
     colours = matplotlib.colormaps["viridis"].with_extremes(bad="0.88")
     size = len(matrix)
     edges = (0.5, size + 0.5, size + 0.5, 0.5)  # tasks count from 1
-    axes.imshow(matrix, cmap=colours, vmin=low, vmax=high, extent=edges, aspect="equal")
+    axes.imshow(shown, cmap=colours, vmin=low, vmax=high, extent=edges, aspect="equal")
     for (row, column), value in np.ndenumerate(matrix):
         if numbers and np.isfinite(value):
-            ink = "black" if value - low > 0.6 * (high - low) else "white"
+            ink = "black" if shown[row, column] - low > 0.6 * (high - low) else "white"
+            text = f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"
             place = (column + 1, row + 1)
-            axes.text(*place, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=6)
+            axes.text(*place, text, ha="center", va="center", color=ink, fontsize=6)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True, nbins=min(size, 5), min_n_ticks=1))
     axes.tick_params(length=2)
