@@ -20,7 +20,7 @@ from brigade.report.estimate import Estimate
 from brigade.report.measures import AVERAGE_SCORE, COLLAPSE, FORGETTING
 from brigade.report.paper_figures import WIDTHS, chosen_tasks, paper_figures, score_matrix
 from brigade.report.paper_tables import estimate_cells, paper_tables
-from brigade.report.statistics import power_note, rows, statistics
+from brigade.report.statistics import power_note, statistics, table
 from brigade.report.style import printed_series
 from brigade.report.summary import summary
 from brigade.report.table import latex
@@ -275,7 +275,7 @@ def test_statistics_compare_with_the_first_run_over_common_seeds(tmp_path):
     # Task 1: 0.5, 0.4 against 0.3, 0.4: 3.5 of 4. Task 2: 0.8, 0.62 against 0.52, 0.7: 3 of 4.
     assert two.improvement.value == pytest.approx((3.5 + 3) / 8)
     assert "With 1 common seed p cannot be below 1" in power_note([one, two])
-    texts = rows(["A", "B"], [one, two])
+    texts = table(["A", "B"], [one, two]).rows
     assert texts[1][-2:] == ["+0.10", "-"]
     alone = first.arrays["score"][..., :1, :]
     single = make_run(tmp_path / "d", score=alone, returns=alone, seeds=np.array([3]))

@@ -21,7 +21,6 @@ from brigade.errors import UserError
 from brigade.metrics.record import EVENT_AXES
 from brigade.report import (
     RunFolderError,
-    coordination,
     curves,
     print_summary,
     read_run,
@@ -31,10 +30,10 @@ from brigade.report import (
 from brigade.report.command import command
 from brigade.report.estimate import Estimate
 from brigade.report.measures import NO_BASELINES, REPEATED
-from brigade.report.paint import line, plain_looks, task_lines
+from brigade.report.paint import line, task_lines
 from brigade.report.style import series
 from brigade.report.summary import summary
-from brigade.report.tables import labels
+from brigade.report.tables import coordination_table, labels
 from brigade.runs.config import as_flags
 
 T = 12.706204736  # 97.5 % quantile of Student's t with one degree of freedom: two seeds
@@ -115,7 +114,7 @@ def test_what_a_score_means_is_declared_by_the_game_and_said_once(tmp_path):
 
 def task_axes(run, task):
     axes = Figure().subplots()
-    task_lines(axes, [run], task, 1.0, plain_looks(1))
+    task_lines(axes, [run], task, 1.0, [series(0)])
     return axes
 
 
@@ -483,7 +482,7 @@ def painted(monkeypatch, summaries):
         paint(axes)
         return xlabel, ylabel
 
-    monkeypatch.setattr(curves, "_draw", draw)
+    monkeypatch.setattr(curves, "draw", draw)
     named = curves.stability_plasticity(summaries)
     return named, [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "o"]
 
@@ -682,11 +681,11 @@ def test_a_run_that_tells_of_events_shows_how_seats_share_their_work(tmp_path):
     told = {"events": events, "event_names": np.array(EVENTS), "horizon": np.array(400)}
     told["events_axes"] = np.array(["eval", *EVENT_AXES])
     run = read_run(make_run(tmp_path / "run", **told))
-    first, second, team = coordination.rows(run)
+    first, second, team = coordination_table(run).rows
     assert first[1].startswith("0.75")
     assert second[2].startswith("0.10")
     assert team[3].startswith("0.50")
-    assert coordination.rows(quiet) == []
+    assert coordination_table(quiet).rows == []
     assert "Coordination" in page_of(run, folder=tmp_path / "out")
 
 

@@ -12,7 +12,7 @@ from brigade.metrics.result import Floats
 from brigade.metrics.stats import mean_and_interval
 from brigade.report.estimate import Estimate, Spread, spread_for
 from brigade.report.read import RunData
-from brigade.report.style import INK, LINE, SHADE, Look, series
+from brigade.report.style import INK, LINE, SHADE, Look
 
 MAX_POINTS = 200  # per line; more are not visible and make the file large
 
@@ -103,23 +103,17 @@ def steps_axis(axes: Axes, runs: Sequence[RunData], scale: float) -> None:
     axes.set_xlim(0, max(run.task_ends[-1] for run in runs) / scale)
 
 
-def stripes(axes: Axes, runs: Sequence[RunData], scale: float) -> None:
-    """Shade the training of every other task, if all runs have the same schedule."""
-    if same_schedule(runs):
-        visits = [visit for task in range(len(runs[0].task_ends)) for visit in runs[0].visits(task)]
-        for start, end in sorted(visits)[::2]:
-            _shade(axes, start / scale, end / scale)
-
-
-def shade_task(axes: Axes, runs: Sequence[RunData], task: int, scale: float) -> None:
-    """Shade the training of a task, if all runs have the same schedule."""
-    if same_schedule(runs):
-        for start, end in runs[0].visits(task):
-            _shade(axes, start / scale, end / scale)
-
-
-def _shade(axes: Axes, start: float, end: float) -> None:
-    axes.axvspan(start, end, color=SHADE, lw=0, zorder=0)
+def shade(axes: Axes, runs: Sequence[RunData], scale: float, task: int | None = None) -> None:
+    """Shade the training of a task, or of every other one, if all runs have the same schedule."""
+    if not same_schedule(runs):
+        return
+    if task is None:
+        tasks = range(len(runs[0].task_ends))
+        visits = sorted(visit for each in tasks for visit in runs[0].visits(each))[::2]
+    else:
+        visits = runs[0].visits(task)
+    for start, end in visits:
+        axes.axvspan(start / scale, end / scale, color=SHADE, lw=0, zorder=0)
 
 
 def same_schedule(runs: Sequence[RunData]) -> bool:
@@ -140,18 +134,13 @@ def task_lines(
     spread: Spread = "auto",
 ) -> None:
     """The score of one task over the whole run, with its own training shaded."""
-    shade_task(axes, runs, task, scale)
+    shade(axes, runs, scale, task)
     steps_axis(axes, runs, scale)
     score_axis(axes, runs, [run.score[:, task : task + 1] for run in runs])
     for run, look in zip(runs, looks, strict=True):
         if task < len(run.task_ends):
             keep = thin(run.steps, run.task_starts[task], run.task_ends[task])
             line(axes, look, run.steps[keep] / scale, run.score[keep, task], spread)
-
-
-def plain_looks(number: int) -> list[Look]:
-    """Colours and dashes of the page's lines."""
-    return [series(index) for index in range(number)]
 
 
 def unit(runs: Sequence[RunData]) -> tuple[float, str]:

@@ -6,6 +6,7 @@ import io
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import matplotlib
@@ -25,18 +26,18 @@ from brigade.report.paint import (
     line,
     same_schedule,
     score_axis,
+    shade,
     spread_marks,
     steps_axis,
-    stripes,
     task_lines,
     thin,
     unit,
 )
 from brigade.report.read import RunData
-from brigade.report.style import INK, LINE, Look, printed_series
+from brigade.report.style import AXES, INK, Look, printed_series
 from brigade.report.summary import mean_over_seeds
 from brigade.report.table import printable
-from brigade.report.tables import labels
+from brigade.report.tables import labels, shared_task_names
 
 WIDTHS = {"one_column": 3.25, "two_columns": 6.75}  # inches
 FORMATS = ("pdf", "svg", "png")
@@ -45,21 +46,15 @@ LETTER = 0.068  # inches: the width of a letter
 TALLEST = 8.0  # inches of panels: a page has about nine
 CELL = 0.27  # inches: numbers are written into cells that are at least so wide
 COLUMN_COLOURS = " Colours: from the lowest to the highest score of every task."
-RC: dict[Any, Any] = {
+RC = AXES | {
     "pdf.fonttype": 42,  # TrueType: conferences refuse Type 3
     "svg.fonttype": "path",
     "svg.hashsalt": "brigade",  # the same bytes whenever it is written
-    "font.family": "sans-serif",
     "font.size": 8,
     "axes.titlesize": 8,
     "legend.fontsize": 8,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
-    "axes.edgecolor": LINE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": INK,
-    "axes.labelcolor": INK,
     "xtick.color": INK,
     "ytick.color": INK,
     "axes.linewidth": 0.6,
@@ -102,88 +97,83 @@ class PaperFigure:
         return found
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What all figures show, and how."""
+
+    runs: Sequence[RunData]
+    looks: Sequence[Look]  # of the runs
+    spread: Spread
+    tasks: Sequence[int]  # that get a panel
+
+
 def paper_figures(runs: Sequence[RunData], setup: str, spread: Spread) -> list[PaperFigure]:
     """The score over the stream, of every task over training and at the end, and the matrices."""
     fine = 0.6 if len(runs) <= 3 else 0.3
     names = map(printable, labels(runs))
     looks = [printed_series(index, name, fine) for index, name in enumerate(names)]
-    meaning = _meaning(runs, spread)
-    chosen = chosen_tasks(runs)
-    left_out = f" {len(chosen)} tasks, evenly spaced, are shown." if _many(runs) else ""
+    alone = max(len(run.seeds) for run in runs) == 1
+    meaning = "Line: one seed." if alone else "Line: mean over seeds."
+    meaning += _beside(runs, spread, "Thin lines", "Band")
+    marks = "Large marks: mean over seeds." + _beside(runs, spread, "Dots", "Vertical line")
+    shading = " Shaded: every other task." if same_schedule(runs) else ""
+    shown = Shown(runs, looks, spread, chosen_tasks(runs))
+    some = len(shown.tasks) < max(len(run.task_names) for run in runs)
+    left_out = f" {len(shown.tasks)} tasks, evenly spaced, are shown." if some else ""
     return [
         PaperFigure(
             "score",
-            f"Mean score over all tasks during training. {meaning}{_shading(runs)} {setup}",
-            lambda figure, width: _score(figure, width, runs, looks, spread),
+            f"Mean score over all tasks during training. {meaning}{shading} {setup}",
+            partial(_score, shown),
         ),
         PaperFigure(
             "tasks",
             f"Score of every task during training.{left_out} {meaning} Shaded: the task's own "
             f"training. {axis_note(runs)} {setup}",
-            lambda figure, width: _tasks(figure, width, runs, looks, spread, chosen),
+            partial(_tasks, shown),
         ),
         PaperFigure(
             "final",
             f"Score of every task at the last evaluation.{left_out if are_raw(runs) else ''} "
-            f"{_dots(runs, spread)} {axis_note(runs)} {setup}",
-            lambda figure, width: _final(figure, width, runs, looks, spread, chosen),
+            f"{marks} {axis_note(runs)} {setup}",
+            partial(_final, shown),
         ),
         PaperFigure(
             "matrix",
             "Score of every task (columns) after the training of each task (rows), mean over "
             "seeds. Below the diagonal: what was kept; above: tasks not trained yet."
             f"{COLUMN_COLOURS if are_raw(runs) else ''} {setup}",
-            lambda figure, width: _matrices(figure, width, runs),
+            partial(_matrices, runs),
         ),
     ]
 
 
-def _meaning(runs: Sequence[RunData], spread: Spread) -> str:
+def _beside(runs: Sequence[RunData], spread: Spread, seeds: str, interval: str) -> str:
+    """What `seeds` and an `interval`, as they are drawn, show beside means."""
     shown = {spread_for(len(run.seeds), spread) for run in runs}
-    bands = sorted(f" Band: ± {SPREADS[each]}." for each in shown & {"ci", "std", "se"})
-    thin_lines = " Thin lines: single seeds." if "seeds" in shown else ""
-    mean = (
-        "Line: one seed." if max(len(run.seeds) for run in runs) == 1 else "Line: mean over seeds."
-    )
-    return f"{mean}{thin_lines}{''.join(bands)}"
-
-
-def _dots(runs: Sequence[RunData], spread: Spread) -> str:
-    shown = {spread_for(len(run.seeds), spread) for run in runs}
-    bars = sorted(f" Vertical line: ± {SPREADS[each]}." for each in shown & {"ci", "std", "se"})
-    small = " Dots: single seeds." if "seeds" in shown else ""
-    return f"Large marks: mean over seeds.{small}{''.join(bars)}"
-
-
-def _shading(runs: Sequence[RunData]) -> str:
-    return " Shaded: every other task." if same_schedule(runs) else ""
+    bands = sorted(f" {interval}: ± {SPREADS[each]}." for each in shown & {"ci", "std", "se"})
+    return "".join([f" {seeds}: single seeds." if "seeds" in shown else "", *bands])
 
 
 # --- Score over the stream ---
 
 
-def _score(
-    figure: Figure, width: float, runs: Sequence[RunData], looks: Sequence[Look], spread: Spread
-) -> None:
+def _score(shown: Shown, figure: Figure, width: float) -> None:
     figure.set_figheight(2.1)
-    scale, steps = unit(runs)
+    runs, (scale, steps) = shown.runs, unit(shown.runs)
     axes = figure.subplots()
     means = [run.score.mean(axis=1) for run in runs]
-    stripes(axes, runs, scale)
+    shade(axes, runs, scale)
     steps_axis(axes, runs, scale)
     score_axis(axes, runs, means, alike=False)
-    for run, look, values in zip(runs, looks, means, strict=True):
+    for run, look, values in zip(runs, shown.looks, means, strict=True):
         keep = thin(run.steps)
-        line(axes, look, run.steps[keep] / scale, values[keep], spread)
+        line(axes, look, run.steps[keep] / scale, values[keep], shown.spread)
     axes.set(xlabel=steps, ylabel="mean score")
-    _legend(figure, width, looks)
+    _legend(figure, width, shown.looks)
 
 
 # --- Every task over training ---
-
-
-def _many(runs: Sequence[RunData]) -> bool:
-    return max(len(run.task_names) for run in runs) > MAX_PANELS
 
 
 def chosen_tasks(runs: Sequence[RunData]) -> list[int]:
@@ -193,41 +183,30 @@ def chosen_tasks(runs: Sequence[RunData]) -> list[int]:
     return [int(place) for place in places.round()]
 
 
-def _tasks(
-    figure: Figure,
-    width: float,
-    runs: Sequence[RunData],
-    looks: Sequence[Look],
-    spread: Spread,
-    chosen: Sequence[int],
-) -> None:
-    scale, steps = unit(runs)
-    for axes, task in zip(_panels(figure, width, runs, chosen), chosen, strict=True):
-        task_lines(axes, runs, task, scale, looks, spread)
+def _tasks(shown: Shown, figure: Figure, width: float) -> None:
+    scale, steps = unit(shown.runs)
+    for axes, task in _panels(shown, figure, width):
+        task_lines(axes, shown.runs, task, scale, shown.looks, shown.spread)
     figure.supxlabel(steps, fontsize=8)
     figure.supylabel("score", fontsize=8)
-    _legend(figure, width, looks)
+    _legend(figure, width, shown.looks)
 
 
-def _panels(
-    figure: Figure, width: float, runs: Sequence[RunData], tasks: Sequence[int]
-) -> list[Axes]:
+def _panels(shown: Shown, figure: Figure, width: float) -> list[tuple[Axes, int]]:
     """A panel per task with its name, with a score axis of its own if scores are raw."""
+    runs, tasks = shown.runs, shown.tasks
     across = _balanced(len(tasks), 2 if width < 5 else 4)
     down = -(-len(tasks) // across)
     figure.set_figheight(0.6 + min(1.15, TALLEST / down) * down)
     grid = figure.subplots(down, across, sharex=True, sharey=not are_raw(runs), squeeze=False)
+    names = shared_task_names(runs)
     for axes, task in zip(grid.flat, tasks, strict=False):
-        axes.set_title(_wrap(_task_name(runs, task), (width - 0.6) / across), pad=3)
+        name = printable(names[task]) or f"task {task + 1}"
+        axes.set_title(_wrap(name, (width - 0.6) / across), pad=3)
     for place in range(len(tasks), grid.size):
         grid.flat[place].set_visible(False)
         grid.flat[place - across].tick_params(labelbottom=True)  # nothing below has labels
-    return list(grid.flat[: len(tasks)])
-
-
-def _task_name(runs: Sequence[RunData], task: int) -> str:
-    names = {run.task_names[task] for run in runs if task < len(run.task_names)}
-    return printable(names.pop()) if len(names) == 1 else f"task {task + 1}"
+    return list(zip(grid.flat, tasks, strict=False))
 
 
 def _wrap(name: str, inches: float) -> str:
@@ -238,44 +217,32 @@ def _wrap(name: str, inches: float) -> str:
 # --- Every task at the end ---
 
 
-def _final(
-    figure: Figure,
-    width: float,
-    runs: Sequence[RunData],
-    looks: Sequence[Look],
-    spread: Spread,
-    chosen: Sequence[int],
-) -> None:
-    if are_raw(runs):
-        for axes, task in zip(_panels(figure, width, runs, chosen), chosen, strict=True):
-            _final_marks(axes, runs, looks, spread, [task])
+def _final(shown: Shown, figure: Figure, width: float) -> None:
+    if are_raw(shown.runs):
+        for axes, task in _panels(shown, figure, width):
+            _final_marks(axes, shown, [task])
             axes.set_xticks([])
         figure.supylabel("score at the end", fontsize=8)
     else:
         figure.set_figheight(2.1)
         axes = figure.subplots()
-        _final_marks(axes, runs, looks, spread, range(max(len(run.task_names) for run in runs)))
+        _final_marks(axes, shown, range(max(len(run.task_names) for run in shown.runs)))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.set(xlabel="task", ylabel="score at the end")
-    _legend(figure, width, [look._replace(dash="none") for look in looks])
+    _legend(figure, width, [look._replace(dash="none") for look in shown.looks])
 
 
-def _final_marks(
-    axes: Axes,
-    runs: Sequence[RunData],
-    looks: Sequence[Look],
-    spread: Spread,
-    tasks: Sequence[int],
-) -> None:
+def _final_marks(axes: Axes, shown: Shown, tasks: Sequence[int]) -> None:
     """Every run's mark in the place of every task."""
-    score_axis(axes, runs, [run.score[-1, tasks[0] : tasks[-1] + 1] for run in runs], alike=False)
+    scores = [run.score[-1, tasks[0] : tasks[-1] + 1] for run in shown.runs]
+    score_axis(axes, shown.runs, scores, alike=False)
     axes.set_xlim(0.4, len(tasks) + 0.6)
-    step = min(0.22, 0.8 / len(runs))
-    for index, (run, look) in enumerate(zip(runs, looks, strict=True)):
-        shift = 1 + (index - (len(runs) - 1) / 2) * step
-        for place, values in enumerate(run.score[-1, tasks[0] : tasks[-1] + 1]):
+    step = min(0.22, 0.8 / len(scores))
+    for index, (score, look) in enumerate(zip(scores, shown.looks, strict=True)):
+        shift = 1 + (index - (len(scores) - 1) / 2) * step
+        for place, values in enumerate(score):
             found = mean_over_seeds(values)
-            spread_marks(axes, place + shift, found, look.colour, spread)
+            spread_marks(axes, place + shift, found, look.colour, shown.spread)
             axes.plot(place + shift, found.mean, look.marker, color=look.colour, ms=4, mew=0)
 
 
@@ -291,7 +258,7 @@ def score_matrix(run: RunData) -> Floats:
     return matrix
 
 
-def _matrices(figure: Figure, width: float, runs: Sequence[RunData]) -> None:
+def _matrices(runs: Sequence[RunData], figure: Figure, width: float) -> None:
     matrices = [score_matrix(run) for run in runs]
     across = _balanced(len(runs), 2 if width < 5 else 4)
     down = -(-len(runs) // across)
