@@ -58,12 +58,14 @@ def task_curve(runs: Sequence[RunData], task: int) -> str:
     return draw(f"Score on task {task + 1} over the run", paint, xlabel=steps, ylabel="score")
 
 
-def measure_curve(runs: Sequence[RunData], title: str, curve: Callable[[RunData], Floats]) -> str:
+def measure_curve(
+    runs: Sequence[RunData], title: str, curve: Callable[[RunData], Floats]
+) -> str | None:
     """A measure [eval, seed] over the run."""
     values = [curve(run) for run in runs]
     lines = [_thinned(run.steps, each) for run, each in zip(runs, values, strict=True)]
     limits = partial(score_axis, runs=runs, drawn=values)
-    return _draw_lines(f"{title} over the run", runs, lines, limits, "score") or ""
+    return _draw_lines(f"{title} over the run", runs, lines, limits, "score")
 
 
 def training_curve(runs: Sequence[RunData], task: int | None = None) -> str | None:

@@ -19,7 +19,6 @@ NO_FEW_SHOT = "not recorded (add --few-shot-updates)"
 NO_HELD_OUT = "not known (no such agents are held out)"
 UNFINISHED = "not known before the last task has ended, nor for repeated streams"
 
-
 Curve = Callable[[Floats, int, Floats], Floats]  # (now [task, seed], task, ends [trained, ...])
 
 
@@ -40,10 +39,8 @@ def of_ends(
     def compute(run: RunData) -> Floats | None:
         if name not in run.arrays or run.steps[-1] < run.task_ends[-1] or run.repetitions > 1:
             return None
-        score, ends = (
-            run.mean(name, "seed", "eval", "task"),
-            np.searchsorted(run.steps, run.task_ends),
-        )
+        score = run.mean(name, "seed", "eval", "task")
+        ends = np.searchsorted(run.steps, run.task_ends)
         return np.array([metric(of_seed[ends]) for of_seed in score], dtype=np.float64)
 
     def over_the_run(run: RunData) -> Floats:
@@ -51,13 +48,9 @@ def of_ends(
             return np.full((len(run.steps), len(run.seeds)), np.nan)
         score = run.mean(name, "eval", "task", "seed")
         ends, last = np.searchsorted(run.steps, run.task_ends), len(run.task_ends) - 1
-        tasks = np.searchsorted(run.task_starts, run.steps, side="left") - 1
-        return np.stack(
-            [
-                curve(now, t, score[ends[:t]])
-                for now, t in zip(score, tasks.clip(0, last), strict=True)
-            ]
-        )
+        tasks = (np.searchsorted(run.task_starts, run.steps, side="left") - 1).clip(0, last)
+        rows = [curve(now, t, score[ends[:t]]) for now, t in zip(score, tasks, strict=True)]
+        return np.stack(rows)
 
     def why_unknown(run: RunData) -> str:
         return UNFINISHED if name in run.arrays else NO_FEW_SHOT
