@@ -121,6 +121,8 @@ def test_a_stream_of_different_games_is_recorded(two_games, capsys):
     shown = capsys.readouterr().out
     assert "Chase" in shown
     assert "Wide" in shown
+    page = (two_games / "report" / "report.html").read_text()
+    assert "Not normalised: the return of an episode as it is." in page
 
 
 def test_a_simulator_is_filmed(two_games, tmp_path, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -39,6 +40,7 @@ class GymGame(Simulator):
     time_limit: float = 60.0  # seconds
 
     num_agents = 1
+    meanings = MappingProxyType({"raw_score": "the return of an episode as it is"})
 
     @property
     def obs_dtype(self) -> Any:
