@@ -18,9 +18,10 @@ import jax.numpy as jnp
 from brigade.cli.bench import print_result
 from brigade.core import Array, Key
 from brigade.core.compile import jit
+from brigade.core.trees import choose
 from brigade.envs.hanabi import Hanabi
 from brigade.runs.speed import Speed, speed_of
-from brigade.train.play import reset_all, restart_where, step_all
+from brigade.train.play import reset_all, step_all
 
 
 def main() -> None:
@@ -62,7 +63,7 @@ def rollout(players: int, num_envs: int, num_steps: int) -> Callable[[Key], Any]
             action = random_moves(act_key, now.view.avail)
             after = step_all(env, step_key, state, action, task)
             fresh = reset_all(env, reset_key, task, num_envs)
-            after = restart_where(after[1].terminated, fresh, after)
+            after = choose(after[1].terminated, fresh, after)
             return after, (after[1].reward.sum(), after[1].view.obs.sum(dtype=jnp.int32))
 
         start = reset_all(env, key, task, num_envs)

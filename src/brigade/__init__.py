@@ -11,7 +11,7 @@ from brigade.errors import UserError
 from brigade.registry import get, names
 
 if TYPE_CHECKING:
-    from brigade.runs.loaded import LoadedRun
+    from brigade.runs.export import LoadedRun
     from brigade.runs.run import resume, run
     from brigade.runs.trained import PolicyFile
 

@@ -19,7 +19,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
 from brigade.core import (
     Acting,
@@ -27,6 +26,7 @@ from brigade.core import (
     Environment,
     Group,
     Learner,
+    PlainTask,
     Policy,
     Round,
     Seating,
@@ -37,6 +37,7 @@ from brigade.core import (
     View,
 )
 from brigade.core.seating import pairing_of
+from brigade.core.trees import pick
 from brigade.partners import Stay
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.programs import init_policies, of_each_policy
@@ -178,7 +179,7 @@ def check_learner(learner: Learner, source: Source, task: Any) -> None:
 
     @jax.jit
     def learn(prepared: Any, data: Any, indices: Any, key: Any) -> Any:
-        index = jax.tree.map(lambda x: x[0], indices)
+        index = pick(indices, 0)
         batch, params = learner.take(data, index), prepared.params
         loss_of = jax.value_and_grad(learner.loss, has_aux=True)
         (loss, metrics), grads = loss_of(params, prepared, batch, key)
@@ -233,7 +234,7 @@ def check_method(
 
     first, second = run(), run()
     _expect_equal(first.learner.params, second.learner.params, "a run repeats from its seed")
-    memory, params = (jax.tree.map(lambda x: x[0], t) for t in (first.memory, first.learner.params))
+    memory, params = pick((first.memory, first.learner.params), 0)
     acting = method.acting_params(memory, params, jnp.int32(0))
     _expect_same_form(params, acting, "acting_params keeps the structure of the parameters")
     score = jax.jit(evaluator)(params, memory, Round(sequence.tasks), jax.random.key(0)).score
@@ -242,10 +243,10 @@ def check_method(
 
 def _moves(trainer: Trainer, state: Any, rounds: Round) -> list[Any]:
     """What the policy does and records in a rollout of every task, with its acting parameters."""
-    first = jax.tree.map(lambda x: x[0], state.replace(source=(), key=()))
+    first = pick(state.replace(source=(), key=()), 0)
     found = []
     for index in range(rounds.task.id.shape[1]):
-        task = jax.tree.map(lambda x, n=index: x[0, n], rounds.task)
+        task = pick(rounds.task, (0, index))
         acting = trainer.method.acting_params(first.memory, first.learner.params, task.id)
         found.append(_played(trainer.source, Acting(acting), task, jax.random.key(1)))
     return found
@@ -314,7 +315,7 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
     env = Apart()
     learner = build(env, 1)
     state = jax.jit(learner.init)(jax.random.key(0))
-    key, task = jax.random.key(1), ApartTask(jnp.int32(0))
+    key, task = jax.random.key(1), PlainTask(jnp.int32(0))
     seating = Seating(jnp.zeros((2, 2), jnp.int32), jnp.array([[True, False], [False, True]]))
 
     def gradient(partner: Policy, params: Any) -> Any:
@@ -328,7 +329,7 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
             _, traj = source.next(source.start(key, task), acting, task, key)
             state = learner.allocate(state, traj)
             prepared, data, indices = learner.prepare(state, traj, key)
-            batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+            batch = learner.take(data, pick(indices, 0))
             return jax.grad(lambda p: learner.loss(p, prepared, batch, key)[0])(state.params), traj
 
         return play_and_learn(state, params)
@@ -346,12 +347,6 @@ def check_own_moves(build: Callable[[Environment, int], Learner]) -> None:
     _expect(same, "partners' actions contribute no gradient")
 
 
-class ApartTask(struct.PyTreeNode):
-    """The only task of `Apart`."""
-
-    id: Any
-
-
 @dataclass(frozen=True)
 class Apart(Environment):
     """Two seats that do not interact: a seat observes the time, and its action is its reward."""
@@ -361,15 +356,15 @@ class Apart(Environment):
     obs_shape = (4,)
     horizon = 4
 
-    def reset(self, key: Any, task: ApartTask) -> tuple[Any, TimeStep]:
+    def reset(self, key: Any, task: PlainTask) -> tuple[Any, TimeStep]:
         """Start at time 0."""
         return jnp.int32(0), self._time_step(jnp.int32(0), jnp.full(2, -1, jnp.int32), task)
 
-    def step(self, key: Any, state: Any, action: Any, task: ApartTask) -> tuple[Any, TimeStep]:
+    def step(self, key: Any, state: Any, action: Any, task: PlainTask) -> tuple[Any, TimeStep]:
         """Advance the time by 1."""
         return state + 1, self._time_step(state + 1, action.astype(jnp.int32), task)
 
-    def _time_step(self, time: Any, action: Any, task: ApartTask) -> TimeStep:
+    def _time_step(self, time: Any, action: Any, task: PlainTask) -> TimeStep:
         seats = (2,)
         view = View(
             obs=jnp.broadcast_to(jax.nn.one_hot(time, 4, dtype=jnp.uint8), (2, 4)),

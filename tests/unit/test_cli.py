@@ -221,7 +221,8 @@ def test_quiet_says_nothing(first_run, here, capsys):
 
 
 def test_flags_win_over_the_file_and_the_file_over_the_preset(here):
-    from brigade.runs.config import from_dict, read_file
+    from brigade.runs.config import from_dict
+    from brigade.runs.config_files import read_file
 
     (here / "my.toml").write_text(
         'benchmark = "meal/level-2"\nseeds = 4\ntasks = 7\n[ppo]\nepochs = 3\n'
@@ -323,12 +324,13 @@ def test_every_verb_has_help(capsys, verb):
 def test_help_of_run_names_every_setting(capsys):
     from brigade.learners import IPPO
     from brigade.methods.ft import FineTuning
-    from brigade.runs.config import RunConfig, _flags_of
+    from brigade.runs.config import RunConfig
+    from brigade.runs.flags import known_flags
 
     main(["run", "--help"])
     shown = capsys.readouterr().out
     for kind in (RunConfig, IPPO, FineTuning):
-        for flag in _flags_of(kind, ""):
+        for flag in known_flags(kind):
             assert flag == "benchmark" or f"--{flag}" in shown
 
 

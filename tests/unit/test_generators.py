@@ -18,8 +18,8 @@ from brigade.partners.scripted import Stay
 from brigade.partners.wrappers import Noisy
 from brigade.populations.cole import COLE
 from brigade.populations.comedi import CoMeDi, Mixture, most_compatible
-from brigade.populations.coplay import partner_returns, rank_weights
-from brigade.populations.e3t import followed
+from brigade.populations.coplay import followed, latest_returns, rank_weights
+from brigade.populations.e3t import moved_towards
 from brigade.populations.hsp import HSP, preferred_reward
 from brigade.populations.lbrdiv import LBRDiv, next_multipliers, pair_weights
 from brigade.populations.mep import population_surprise
@@ -227,7 +227,7 @@ def test_partner_returns_follow_the_tables_of_each_partner():
     reward = np.broadcast_to(np.array([10.0, 20.0, 40.0, 30.0])[None, :, None], (1, 4, 2))
     traj = rollout(reward, Seating(member, own))
     known = jnp.array([7.0, jnp.nan, 100.0, jnp.nan])
-    found = partner_returns(known, traj)
+    found = followed(known, *latest_returns(traj, len(known)))
     # Partner 1 had 20 and 40, partner 2 had 10 and 30; 0 and 3 were not there.
     np.testing.assert_allclose(found, [7.0, 30.0, 100 + 0.3 * (20 - 100), np.nan])
 
@@ -243,7 +243,7 @@ def test_the_hardest_partner_is_met_most():
 
 def test_the_copy_follows_slowly():
     copy, params = {"w": jnp.array([1.0])}, {"w": jnp.array([3.0])}
-    assert followed(copy, params, 0.1)["w"].tolist() == pytest.approx([1.2])
+    assert moved_towards(copy, params, 0.1)["w"].tolist() == pytest.approx([1.2])
 
 
 def test_noise_is_masked_or_not():

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from brigade.core import Acting, TaskSequence
+from brigade.core.trees import pick
 from brigade.envs.hanabi import Hanabi
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
@@ -17,7 +18,6 @@ from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
 from brigade.learners.r2d2 import IQL, VDN
 from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Players, Trainer
-from brigade.train.programs import pick
 from brigade.train.trainer import stack_sequences
 
 KEY = jax.random.key(0)

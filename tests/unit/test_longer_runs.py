@@ -15,10 +15,10 @@ from brigade.methods.packnet import PackNet
 from brigade.report import read_run
 from brigade.report.numbers import write_csv
 from brigade.report.summary import summary
-from brigade.runs.code_files import copies, named_by_content
-from brigade.runs.config import as_flags
 from brigade.runs.extend import ended_phases
+from brigade.runs.flags import as_flags
 from brigade.runs.folder import RunFolder, RunFolderError
+from brigade.runs.kept_files import copies, named_by_content
 from brigade.runs.run import load, resume, run
 
 TINY = {

@@ -10,13 +10,14 @@ import pytest
 
 from brigade.benchmarks.meal_partners import OURS, SCHEDULE, PartnerSettings, partners
 from brigade.cli import main
+from brigade.core.trees import pick
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.errors import UserError
 from brigade.partners import Random
 from brigade.runs.assemble import assemble
 from brigade.runs.baselines import one_task
 from brigade.runs.config import from_dict
-from brigade.train.programs import acting_with, pick
+from brigade.train.programs import acting_with
 from brigade.train.trainer import stack_sequences
 
 KEY = jax.random.key(0)

@@ -25,7 +25,8 @@ from brigade.populations.ego import EgoGenerator
 from brigade.populations.sp import SelfPlay
 from brigade.runs.assemble import assemble
 from brigade.runs.checkpoints import read_state
-from brigade.runs.config import from_dict, read_file
+from brigade.runs.config import from_dict
+from brigade.runs.config_files import read_file
 from brigade.runs.export import policies_of
 from brigade.runs.run import load, resume, run
 from brigade.runs.snapshots import at_stages
@@ -155,11 +156,11 @@ def test_brdiv_weighs_own_pairs_against_all_others(swapped):
 
     3 partners, a = 1: own pairs (1 + 2) / 3 each, others 2 c / 6: as c = 1/2 and as c = 1.
     """
-    release = np.asarray(BRDiv().weights(all_pairs(3, swapped))).reshape(3, 3)
+    release = np.asarray(BRDiv().weights((), all_pairs(3, swapped))).reshape(3, 3)
     np.testing.assert_allclose(release, np.where(np.eye(3), 1.0, -1 / 6), rtol=1e-6)
-    original = np.asarray(BRDiv(cross_play=1.0).weights(all_pairs(3, swapped))).reshape(3, 3)
+    original = np.asarray(BRDiv(cross_play=1.0).weights((), all_pairs(3, swapped))).reshape(3, 3)
     np.testing.assert_allclose(original, np.where(np.eye(3), 1.0, -1 / 3), rtol=1e-6)
-    weights = BRDiv(members=4, diversity=0.3, cross_play=0.7).weights(all_pairs(4, swapped))
+    weights = BRDiv(members=4, diversity=0.3, cross_play=0.7).weights((), all_pairs(4, swapped))
     returns = np.random.default_rng(0).uniform(size=(4, 4))
     own = np.eye(4, dtype=bool)
     objective = 1.6 * returns[own].mean() - 2 * 0.3 * 0.7 * returns[~own].mean()

@@ -34,7 +34,7 @@ from brigade.report.paint import line, task_lines
 from brigade.report.style import series
 from brigade.report.summary import summary
 from brigade.report.tables import coordination_table, labels
-from brigade.runs.config import as_flags
+from brigade.runs.flags import as_flags
 
 T = 12.706204736  # 97.5 % quantile of Student's t with one degree of freedom: two seeds
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"

@@ -13,6 +13,7 @@ from support.tell import TASK, Counts, Nowhere, Says, Tell
 
 from brigade.core import Acting, Cast, ContinualMethod, Group, Pairing, Round, Seating
 from brigade.core.seating import arrangements, evenly_sampled, pairings
+from brigade.core.trees import pick
 from brigade.envs.jaxnav import JaxNav
 from brigade.envs.overcooked import Overcooked
 from brigade.errors import UserError
@@ -26,7 +27,7 @@ from brigade.runs.speed import shrunk
 from brigade.testing import check_own_moves
 from brigade.train import DeviceSource, Evaluator, Players, programs
 from brigade.train.players import by_member, by_table, places_of
-from brigade.train.programs import acting_with, pick
+from brigade.train.programs import acting_with
 from brigade.train.trainer import stack_sequences
 
 KEY = jax.random.key(0)

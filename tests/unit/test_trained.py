@@ -9,7 +9,7 @@ from PIL import Image
 import brigade
 from brigade.errors import UserError
 from brigade.partners.files import load_policies
-from brigade.runs.loaded import LoadedRun
+from brigade.runs.export import LoadedRun
 from brigade.runs.trained import PolicyFile
 
 SMALL = {

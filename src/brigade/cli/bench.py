@@ -20,6 +20,7 @@ from brigade.benchmarks.meal import kitchens
 from brigade.cli.plan import device
 from brigade.core import Acting, Cast, Environment, Key, Matchmaker
 from brigade.core.compile import jit, keep_programs
+from brigade.core.trees import choose, pick
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
 from brigade.methods.ft import FineTuning
 from brigade.nets.settings import Precision
@@ -30,8 +31,8 @@ from brigade.runs.config import RunConfig
 from brigade.runs.speed import Speed, speed_of
 from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.collect import ends_with_rollouts
-from brigade.train.play import reset_all, restart_where, step_all
-from brigade.train.programs import TrainState, evaluate, pick
+from brigade.train.play import reset_all, step_all
+from brigade.train.programs import TrainState, evaluate
 from brigade.train.trainer import stack_sequences
 from brigade.train.update import update
 
@@ -225,7 +226,7 @@ def environment_speed(env: Environment, task: Any, num_envs: int, num_steps: int
             if restarts:
                 fresh = reset_all(env, keys[1], task, num_envs)
                 over = then.truncated | then.terminated
-                state, then = restart_where(over, fresh, (state, then))
+                state, then = choose(over, fresh, (state, then))
             # The sum keeps the observations in the program.
             return state, (then.reward.sum(), then.view.obs.sum(dtype=jnp.int32))
 

@@ -108,7 +108,8 @@ def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, An
 
         check_new(options.out)
     prepare_jax(options.cache)
-    from brigade.runs.config import from_dict, read_file
+    from brigade.runs.config import from_dict
+    from brigade.runs.config_files import read_file
 
     tree = read_file(options.config, options.trust) if options.config else {}
     return options, from_dict(tree, settings)

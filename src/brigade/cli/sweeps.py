@@ -54,7 +54,7 @@ def sweep(words: list[str]) -> int:
     workers = make_workers(options, run_flag_words(options))
     prepare_jax(options.cache)
     from brigade.launch.sweep import run_sweep
-    from brigade.runs.config import read_file
+    from brigade.runs.config_files import read_file
 
     tree = read_file(options.config, options.trust) if options.config else {}
     if options.gpus_per_run and "--preset" not in settings and "preset" not in tree:

@@ -84,7 +84,7 @@ def chosen_generator(words: list[str]) -> str | None:
     parser.add_argument("--trust", action="store_true")
     found, _ = parser.parse_known_args(words)
     if found.generator is None and found.config is not None:
-        from brigade.runs.config import read_file
+        from brigade.runs.config_files import read_file
 
         named: str = read_file(found.config, found.trust).get("generator", "none")
         return named if named != "none" else None

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 
 from brigade.cli.crossplay import find_benchmark, place_of, trained_policies
 from brigade.core import Acting, Cast, Environment, Round, Seating
+from brigade.core.trees import pick
 from brigade.errors import UserError
 from brigade.partners.cast import cast_of
 from brigade.registry import unknown_name
-from brigade.runs.loaded import LoadedRun
+from brigade.runs.export import LoadedRun
 from brigade.runs.run import load
 from brigade.train import Players
 from brigade.train.evaluate import seating_of, shape_of
 from brigade.train.films import Film, film_episode
-from brigade.train.programs import pick
 from brigade.train.trainer import stack_sequences
 
 

@@ -8,9 +8,7 @@ from typing import Any
 
 from brigade.core.environment import Environment
 from brigade.core.seating import Cast
-from brigade.core.types import (
-    TaskSequence,
-)
+from brigade.core.types import TaskSequence
 
 # The measures of a stream of tasks (MEAL).
 CONTINUAL_MEASURES = (

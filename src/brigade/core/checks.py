@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 LARGEST = 3.4e38  # the largest float32
 
@@ -29,3 +30,10 @@ def one_of(name: str, value: object, options: Collection[str]) -> None:
     """Require one of a few words."""
     if value not in options:
         raise ValueError(f"{name} is {value!r}; use one of {', '.join(options)}")
+
+
+def each(check: Callable[..., None], settings: Any, names: str, *bounds: float) -> None:
+    """Check settings by their names, separated by spaces; None is not checked."""
+    for name in names.split():
+        if (value := getattr(settings, name)) is not None:
+            check(name, value, *bounds)

@@ -6,13 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from brigade.core.types import (
-    Array,
-    Key,
-    State,
-    Symmetries,
-    TimeStep,
-)
+from brigade.core.types import Array, Key, State, Symmetries, TimeStep
 
 
 def no_labels(state: State, task: Any) -> dict[str, Array]:

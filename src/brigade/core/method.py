@@ -6,15 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from brigade.core.learner import Learner
-from brigade.core.types import (
-    Array,
-    Batch,
-    Key,
-    LearnerState,
-    MethodState,
-    Metrics,
-    Params,
-)
+from brigade.core.types import Array, Batch, Key, LearnerState, MethodState, Metrics, Params
 
 
 class LossOn(Protocol):

@@ -8,13 +8,7 @@ import jax
 
 from brigade.core.distributions import Categorical, Sampled
 from brigade.core.environment import Environment
-from brigade.core.types import (
-    Array,
-    Carry,
-    Key,
-    Params,
-    View,
-)
+from brigade.core.types import Array, Carry, Key, Params, View
 
 
 class Policy:
@@ -22,7 +16,7 @@ class Policy:
 
     Views and recurrent states have leaves [*batch, ...], with one entry per seat that it acts for.
     A policy is hashable, such as a frozen dataclass: it is a static argument of compiled programs.
-    Only `init` and `act` have no default.
+    Only `act` has no default.
     """
 
     # Its registered name in policy files; empty if a file cannot hold it.
@@ -60,8 +54,8 @@ class Policy:
         return Categorical
 
     def init(self, key: Key) -> Params:
-        """Initial parameters; () if there are none."""
-        raise NotImplementedError
+        """Initial parameters; () if there are none, as by default."""
+        return ()
 
     def initial_carry(self, batch: tuple[int, ...]) -> Carry:
         """Initial recurrent states; () for a policy without one."""

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brigade.core.seating import Acting
-from brigade.core.types import (
-    Key,
-    SourceState,
-    Task,
-    Trajectory,
-)
+from brigade.core.types import Key, SourceState, Task, Trajectory
 
 
 class Source:

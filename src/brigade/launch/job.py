@@ -31,7 +31,7 @@ class Job:
     @classmethod
     def of(cls, name: str, path: Path, experiment: Experiment) -> Job:
         """The job of an experiment."""
-        from brigade.runs.config import as_flags
+        from brigade.runs.flags import as_flags
 
         tree, config = experiment.as_dict(), experiment.config
         words = (tree.pop("benchmark"), *as_flags(tree))

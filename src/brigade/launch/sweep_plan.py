@@ -15,7 +15,8 @@ from typing import Any
 from brigade.errors import UserError
 from brigade.registry import folder_and_name
 from brigade.runs.assemble import assemble
-from brigade.runs.config import Experiment, as_flags, from_dict, long_flag
+from brigade.runs.config import Experiment, from_dict
+from brigade.runs.flags import as_flags, long_flag
 
 HOW = "give a setting and its values: --over method-settings.coefficient 1e6 1e7"
 MAX_RUNS = 1000  # more are a mistake rather than a plan

@@ -9,14 +9,14 @@ Reference: M. Gallici and others, *Simplifying deep temporal difference learning
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from brigade.core import Array, Environment, Key, LearnerSettings, LearnerState, Metrics, Trajectory
-from brigade.core.checks import at_least, positive, within
+from brigade.core import Array, Key, LearnerState, Metrics, Trajectory
+from brigade.core.checks import at_least, each, positive, within
 from brigade.learners.losses import shuffled_minibatches
 from brigade.learners.ppo import take_rows
 from brigade.learners.q_sequences import (
@@ -27,7 +27,7 @@ from brigade.learners.q_sequences import (
     outputs_of,
     prediction_loss,
 )
-from brigade.learners.q_settings import Additions, QNetworkConfig
+from brigade.learners.q_settings import QLearning, QNetworkConfig
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,10 @@ class PQNConfig:
     """Reset the optimiser at the start of every task."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "minibatches"):
-            at_least(name, getattr(self, name), 1)
-        if self.sequence_length is not None:
-            at_least("sequence_length", self.sequence_length, 1)
-        for name in ("learning_rate", "max_grad_norm"):
-            positive(name, getattr(self, name))
-        at_least("final_learning_rate", self.final_learning_rate, 0.0)
-        if self.shaping_steps is not None:
-            positive("shaping_steps", self.shaping_steps)
-        for name in ("gamma", "td_lambda", "exploration"):
-            within(name, getattr(self, name), 0.0, 1.0)
+        each(at_least, self, "epochs minibatches sequence_length", 1)
+        each(positive, self, "learning_rate max_grad_norm shaping_steps")
+        each(at_least, self, "final_learning_rate", 0.0)
+        each(within, self, "gamma td_lambda exploration", 0.0, 1.0)
 
 
 class Targets(SequenceBatch):
@@ -87,8 +80,6 @@ class PQNLearner(SequenceLearner):
     """Q-learning on the learner's own seats, from fresh rollouts."""
 
     config: PQNConfig
-    num_tasks: int = 1
-    aux: float = 0.0  # weight of the auxiliary loss
 
     @property
     def joins_seats(self) -> bool:
@@ -177,28 +168,16 @@ def lambda_returns(
 
 
 @dataclass(frozen=True)
-class PQN(LearnerSettings):
+class PQN(QLearning):
     """Parallel Q-learning, from fresh rollouts without replay."""
 
     q: PQNConfig = field(default_factory=PQNConfig)
     network: QNetworkConfig = field(
         default_factory=lambda: QNetworkConfig(layer_norm=True, memory="gru")
     )
-    add: Additions = field(default_factory=Additions)
+
+    learner: ClassVar[type[SequenceLearner]] = PQNLearner
 
     @property
     def epochs(self) -> int:
         return self.q.epochs
-
-    def build(
-        self,
-        env: Environment,
-        *,
-        num_tasks: int,
-        updates_per_task: int,
-        changing_inputs: int | None = None,
-        critic_ids: int = 0,
-    ) -> PQNLearner:
-        """The learner for an environment; all tasks share one head."""
-        policy = self.add.build_policy(env, self.network, self.q.exploration)
-        return PQNLearner(policy, self.q, updates_per_task, num_tasks, self.add.aux)

@@ -62,6 +62,8 @@ class SequenceLearner(ScheduledLearner):
     """What learners of values from sequences have in common."""
 
     policy: QPolicy
+    num_tasks: int = 1
+    aux: float = 0.0  # weight of the auxiliary loss
 
     @property
     def evaluates_greedily(self) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
-from brigade.core import Environment
-from brigade.core.checks import at_least, positive, within
+from brigade.core import Environment, LearnerSettings
+from brigade.core.checks import at_least, each, positive, within
+from brigade.learners.q_sequences import SequenceLearner
 from brigade.nets.encoders import encoder_class
 from brigade.nets.q_network import QNetwork
 from brigade.nets.q_policy import QPolicy
@@ -112,22 +113,13 @@ class QConfig:
     """Reset the optimiser at the start of every task."""
 
     def __post_init__(self) -> None:
-        for name in ("n_step", "batch_size", "gradient_steps", "target_every", "few_shot_buffer"):
-            at_least(name, getattr(self, name), 1)
-        for name in ("burn_in", "warm_up"):
-            at_least(name, getattr(self, name), 0)
-        if self.sequence_length is not None:
-            at_least("sequence_length", self.sequence_length, 1)
-        for name in ("learning_rate", "adam_eps", "max_grad_norm"):
-            positive(name, getattr(self, name))
-        for name in ("final_learning_rate", "shaping_steps"):
-            if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
-        for name in (
-            *("gamma", "momentum", "priority_exponent", "importance_exponent"),
-            *("priority_max_share", "exploration"),
-        ):
-            within(name, getattr(self, name), 0.0, 1.0)
+        counts = "n_step batch_size gradient_steps target_every few_shot_buffer sequence_length"
+        each(at_least, self, counts, 1)
+        each(at_least, self, "burn_in warm_up", 0)
+        each(positive, self, "learning_rate adam_eps max_grad_norm")
+        each(positive, self, "final_learning_rate shaping_steps")
+        each(within, self, "gamma momentum priority_exponent importance_exponent", 0.0, 1.0)
+        each(within, self, "priority_max_share exploration", 0.0, 1.0)
         if self.few_shot_buffer < self.batch_size:
             raise ValueError(
                 f"few_shot_buffer is {self.few_shot_buffer}; it must hold a batch of "
@@ -170,3 +162,27 @@ class QNetworkConfig(NetworkSettings):
         encoder_class(self.encoder).check(self.encoder, env.obs_shape)
         settings = {name: value for name, value in vars(self).items() if name != "precision"}
         return QNetwork(env.num_actions, **settings, predictions=predictions, dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class QLearning(LearnerSettings):
+    """Q-learning of any kind."""
+
+    q: Any = None
+    network: QNetworkConfig = field(default_factory=QNetworkConfig)
+    add: Additions = field(default_factory=Additions)
+
+    learner: ClassVar[type[SequenceLearner]]
+
+    def build(
+        self,
+        env: Environment,
+        *,
+        num_tasks: int,
+        updates_per_task: int,
+        changing_inputs: int | None = None,
+        critic_ids: int = 0,
+    ) -> SequenceLearner:
+        """The learner for an environment; all tasks share one head."""
+        policy = self.add.build_policy(env, self.network, self.q.exploration)
+        return self.learner(policy, self.q, updates_per_task, num_tasks, self.add.aux)

@@ -18,15 +18,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from brigade.core import (
-    Array,
-    Environment,
-    Key,
-    LearnerSettings,
-    LearnerState,
-    Metrics,
-    Trajectory,
-)
+from brigade.core import Array, Key, LearnerState, Metrics, Trajectory
 from brigade.learners import prioritised
 from brigade.learners.ppo import take_rows
 from brigade.learners.q_sequences import (
@@ -38,7 +30,7 @@ from brigade.learners.q_sequences import (
     outputs_of,
     prediction_loss,
 )
-from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
+from brigade.learners.q_settings import QConfig, QLearning
 from brigade.nets.q_network import QOutputs
 
 FEW_SHOT_TARGET_EVERY = 5  # gradient steps of a clone between updates of its target network
@@ -71,19 +63,11 @@ class QLearner(SequenceLearner):
     """Recurrent double Q-learning on the learner's own seats."""
 
     config: QConfig
-    joint: bool = False  # the values of all own seats are summed (VDN)
-    num_tasks: int = 1
-    aux: float = 0.0  # weight of the auxiliary loss
 
     def init(self, key: Key) -> LearnerState:
         """Initial parameters and optimiser state, without a buffer."""
         state = super().init(key)
         return state.replace(aux=ReplayState(state.params, jnp.int32(0)))
-
-    @property
-    def joins_seats(self) -> bool:
-        """Whether the values of all own seats are summed."""
-        return self.joint
 
     @property
     def keeps_samples(self) -> bool:
@@ -280,6 +264,15 @@ class QLearner(SequenceLearner):
         return rate
 
 
+@dataclass(frozen=True)
+class JointQLearner(QLearner):
+    """The same, with the values of all own seats summed (VDN)."""
+
+    @property
+    def joins_seats(self) -> bool:
+        return True
+
+
 def n_step_returns(
     reward: Array, value: Array, terminated: Array, truncated: Array, gamma: float, steps: int
 ) -> Array:
@@ -297,31 +290,16 @@ def n_step_returns(
 
 
 @dataclass(frozen=True)
-class IQL(LearnerSettings):
+class IQL(QLearning):
     """Recurrent Q-learning with replay (R2D2), every seat for itself."""
 
     q: QConfig = field(default_factory=QConfig)
-    network: QNetworkConfig = field(default_factory=QNetworkConfig)
-    add: Additions = field(default_factory=Additions)
 
-    joint: ClassVar[bool] = False
-
-    def build(
-        self,
-        env: Environment,
-        *,
-        num_tasks: int,
-        updates_per_task: int,
-        changing_inputs: int | None = None,
-        critic_ids: int = 0,
-    ) -> QLearner:
-        """The learner for an environment; all tasks share one head."""
-        policy = self.add.build_policy(env, self.network, self.q.exploration)
-        return QLearner(policy, self.q, updates_per_task, self.joint, num_tasks, self.add.aux)
+    learner: ClassVar[type[SequenceLearner]] = QLearner
 
 
 @dataclass(frozen=True)
 class VDN(IQL):
     """Like IQL, with the values of all own seats summed (a team's)."""
 
-    joint: ClassVar[bool] = True
+    learner: ClassVar[type[SequenceLearner]] = JointQLearner

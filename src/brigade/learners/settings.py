@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from brigade.core import Environment, LearnerSettings
-from brigade.learners.ppo import PPO, NetworkConfig, PPOConfig, kept_inputs
+from brigade.learners.ppo import PPO, kept_inputs
+from brigade.learners.ppo_settings import NetworkConfig, PPOConfig
 from brigade.learners.recurrent import RecurrentPPO
 from brigade.nets import ActorCriticPolicy, RecurrentPolicy
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from brigade import registry
 from brigade.core import Cast, Environment, Group, Policy
+from brigade.core.trees import stack
 from brigade.errors import UserError
 from brigade.partners.files import Policies, check_fits, named_policies
 from brigade.partners.host import host_policy
@@ -65,7 +66,7 @@ def partner_of(
         policy, params = partner.member()
         hash(policy)  # it is a static argument of compiled programs
         name = registry.file_and_name(word, registry.CODE)[1] or Path(word).name
-        return Cast((Group(policy, 1, greedy),), (stacked([params]),), (name,)), ""
+        return Cast((Group(policy, 1, greedy),), (stack([params]),), (name,)), ""
     except UserError:
         raise
     except (ValueError, TypeError, AttributeError) as error:
@@ -89,8 +90,3 @@ def merged(cast: Cast) -> Cast:
         )
         names += members
     return Cast(tuple(groups), tuple(everything), tuple(names))
-
-
-def stacked(params: Sequence[Any]) -> Any:
-    """Leaves [members, ...]."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)

@@ -22,6 +22,7 @@ from safetensors.numpy import load, save
 
 from brigade import registry
 from brigade.core import Cast, Environment, Group, Policy
+from brigade.core.trees import pick
 from brigade.errors import UserError
 from brigade.partners.metadata import check_size, described
 from brigade.reading import DamagedError, entry, parse_json, read_bytes
@@ -55,7 +56,7 @@ class Policies:
             if name not in self.names:
                 raise UserError(registry.unknown_name("member", name, self.names))
             indices.append(self.names.index(name))
-        params = jax.tree.map(lambda x: x[np.array(indices)], self.params)
+        params = pick(self.params, np.array(indices))
         members = [self.members[index] for index in indices]
         return Policies(self.policy, params, self.game, members, self.origin)
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Environment, Key, Policy, View
+from brigade.core.trees import choose
 from brigade.core.types import Carry
 from brigade.errors import UserError
 
@@ -45,10 +46,6 @@ class HostPolicy(Policy):
     num_actions: int
     continuous: bool
 
-    def init(self, key: Key) -> tuple[()]:
-        """No parameters."""
-        return ()
-
     def initial_carry(self, batch: tuple[int, ...]) -> Carry:
         """The agent's memory at the start of an episode."""
         if self.initial_memory is None:
@@ -72,11 +69,7 @@ class HostPolicy(Policy):
         action = jax.ShapeDtypeStruct(shape, jnp.float32 if self.continuous else jnp.int32)
         after = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), carry)
         seen = view.replace(state=None, forget=None)
-        memory = jax.tree.map(
-            lambda start, now: jnp.where(_expanded(view.resets, now), start, now),
-            self.initial_carry(batch),
-            carry,
-        )
+        memory = choose(view.resets, self.initial_carry(batch), carry)
         chosen, after = jax.pure_callback(
             self._act, (action, after), seen, memory, vmap_method="broadcast_all"
         )
@@ -164,8 +157,3 @@ def host_policy(name: str, agent: Any, env: Environment) -> HostPolicy:
         )
     memory = getattr(agent, "initial_memory", None)
     return HostPolicy(name, act, memory, env.num_actions, bool(env.continuous))
-
-
-def _expanded(mask: Array, x: Array) -> Array:
-    """The mask [*batch] with trailing axes to broadcast against `x`."""
-    return mask.reshape(*mask.shape, *[1] * (x.ndim - mask.ndim))

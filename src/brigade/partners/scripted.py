@@ -13,16 +13,7 @@ from brigade.core.distributions import FORBIDDEN
 
 
 @dataclass(frozen=True)
-class Scripted(Policy):
-    """A policy without parameters or memory."""
-
-    def init(self, key: Key) -> tuple[()]:
-        """No parameters."""
-        return ()
-
-
-@dataclass(frozen=True)
-class Stay(Scripted):
+class Stay(Policy):
     """Never moves."""
 
     action: int | tuple[float, ...]  # the environment's for staying
@@ -45,7 +36,7 @@ class Stay(Scripted):
 
 
 @dataclass(frozen=True)
-class Random(Scripted):
+class Random(Policy):
     """Samples from the available actions, or from [-1, 1], uniformly."""
 
     continuous: bool = False

@@ -18,12 +18,13 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, Key, Learner, Pairing, Seating, Trajectory
-from brigade.core.checks import at_least
-from brigade.populations.generator import Generator
+from brigade.core.checks import at_least, each
+from brigade.populations.generator import WithResponses
+from brigade.populations.tables import weighted
 
 
 @dataclass(frozen=True)
-class BRDiv(Generator):
+class BRDiv(WithResponses):
     """Best-response diversity: partners with different best responses.
 
     With R_ij the return of partner i and response j, all policies maximise
@@ -42,8 +43,8 @@ class BRDiv(Generator):
     both_seats: bool = True
     """Sample who has which seat; otherwise responses have seat 0 and partners seat 1."""
 
+    prefix: ClassVar[str] = "brdiv"
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
-    seats: ClassVar[int | None] = 2
     stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
     defaults: ClassVar[Mapping[str, Any]] = {
         "snapshots": 10,
@@ -63,45 +64,33 @@ class BRDiv(Generator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("diversity", self.diversity, 0.0)
-        at_least("cross_play", self.cross_play, 0.0)
-
-    @property
-    def policies(self) -> int:
-        return 2 * self.members
+        each(at_least, self, "diversity cross_play", 0.0)
 
     @property
     def tables(self) -> int:
         return self.members**2
 
-    def seats_per_table(self, seats: int) -> float:
-        return 1.0
-
     @property
     def critic_ids(self) -> int:
         return self.members
 
-    def names(self) -> list[str]:
-        numbers = range(1, self.members + 1)
-        return [f"brdiv-{n}" for n in numbers] + [f"response-{n}" for n in numbers]
-
     def seat(self, state: Any, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
-        pair = jnp.arange(tables, dtype=jnp.int32) % self.tables
-        partner, response = pair // self.members, pair % self.members
-        member = jnp.stack([self.members + response, partner], axis=1)
+        member = self.pairs(tables)
         if self.both_seats:
             swap = jax.random.bernoulli(key, 0.5, (tables, 1))
             member = jnp.where(swap, member[:, ::-1], member)
         return Seating(member, jnp.ones((tables, seats), bool))
 
     def evaluation(self, seats: int) -> tuple[Seating, list[str]]:
-        pairing = jnp.arange(self.tables, dtype=jnp.int32)
-        partner, response = pairing // self.members, pairing % self.members
-        member = jnp.stack([self.members + response, partner], axis=1)
-        every = self.names()
+        member, every = self.pairs(self.tables), self.names()
         partners, responses = every[: self.members], every[self.members :]
         names = [f"{partner} with {other}" for partner in partners for other in responses]
         return Seating(member, jnp.ones(member.shape, bool)), names
+
+    def pairs(self, tables: int) -> Array:
+        """[tables, 2]: the response on seat 0 and the partner on seat 1, all pairs in turn."""
+        pair = jnp.arange(tables, dtype=jnp.int32) % self.tables
+        return jnp.stack([self.members + pair % self.members, pair // self.members], axis=1)
 
     def own_tables(self, member: int) -> list[int]:
         return [member * self.members + member]  # with its own best response
@@ -111,14 +100,9 @@ class BRDiv(Generator):
 
     def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         assert traj.seating is not None
-        weight = self.weights(traj.seating)  # [tables]
-        by_env = jnp.repeat(weight, traj.valid.shape[1] // len(weight))[:, None]  # [B, 1]
-        info = dict(traj.info)
-        if "shaped_reward" in info:
-            info["shaped_reward"] = by_env * info["shaped_reward"]
-        return traj.replace(reward=by_env * traj.reward, info=info)
+        return weighted(traj, self.weights(state, traj.seating))
 
-    def weights(self, seating: Seating) -> Array:
+    def weights(self, state: Any, seating: Seating) -> Array:
         """[tables]: the weight of each pairing's return, scaled so that matched pairs have 1."""
         one, other = (seating.member % self.members).T
         matched = 1.0 + 2.0 * self.diversity

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Array, Cast, Key, Policy, Trajectory
-from brigade.core.checks import at_least, positive, within
+from brigade.core.checks import at_least, each, positive, within
+from brigade.core.trees import put
 from brigade.populations.coplay import latest_returns
 from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
 
@@ -71,16 +72,10 @@ class COLE(EgoGenerator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("archive", self.archive, 1)
-        if self.initial is not None:
-            within("initial", self.initial, 1, self.archive)
-        at_least("generation", self.generation, 1)
-        at_least("max_tries", self.max_tries, 1)
-        within("self_play", self.self_play, 0.0, 1.0)
-        within("accepted_rank", self.accepted_rank, 0.0, 1.0)
-        within("accepted_rank_when_full", self.accepted_rank_when_full, 0.0, 1.0)
-        if self.exponent is not None:
-            positive("exponent", self.exponent)
+        each(at_least, self, "archive generation max_tries", 1)
+        each(within, self, "initial", 1, self.archive)
+        each(within, self, "self_play accepted_rank accepted_rank_when_full", 0.0, 1.0)
+        each(positive, self, "exponent")
 
     @property
     def first(self) -> int:
@@ -93,9 +88,6 @@ class COLE(EgoGenerator):
         return (
             min(max(2.0 - self.archive / 50, 0.5), 1.5) if self.exponent is None else self.exponent
         )
-
-    def names(self) -> list[str]:
-        return ["cole"]
 
     def cast(self, policy: Policy) -> Cast:
         names = tuple(f"snapshot-{number}" for number in range(1, self.archive + 1))
@@ -156,7 +148,7 @@ class COLE(EgoGenerator):
         place = jnp.where(full, oldest, state.filled)
         own = state.own.at[place].set(state.self_play)
         joined = state.replace(
-            params=put(state.params, params, place),
+            params=put(state.params, place, params),
             filled=jnp.minimum(state.filled + 1, self.archive),
             utility=state.utility.at[place].set(own).at[:, place].set(own),
             own=own,
@@ -181,8 +173,3 @@ def by_dense_rank(utility: Array, there: Array) -> Array:
     is_new = jnp.concatenate([jnp.ones(1, bool), ordered[1:] != ordered[:-1]])
     rank = 1 + (is_new & (ordered > utility[:, None])).sum(1)
     return jnp.where(there, rank, 0).astype(jnp.float32)
-
-
-def put(archive: Any, params: Any, place: Array) -> Any:
-    """The archive with `params` at a place."""
-    return jax.tree.map(lambda all_, one: all_.at[place].set(one), archive, params)

@@ -29,11 +29,12 @@ from brigade.core import (
     Trajectory,
     View,
 )
-from brigade.core.checks import at_least, within
-from brigade.populations.coplay import RETURNS_RATE
+from brigade.core.checks import at_least, each, within
+from brigade.core.trees import pick
+from brigade.populations.coplay import followed
 from brigade.populations.ego import group_of_copies
 from brigade.populations.generator import Generator
-from brigade.populations.tables import by_environment, returns_by_table
+from brigade.populations.tables import returns_by_table, weighted
 
 SELF, CROSS, MIXED = range(3)  # the tables of a policy
 
@@ -102,6 +103,7 @@ class CoMeDi(Generator):
     explore: float = 0.25
     """Probability of cross-play with a random earlier policy instead of the most compatible."""
 
+    prefix: ClassVar[str] = "comedi"
     whole_episodes: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("own_pairs", "other_pairs")
     seats: ClassVar[int | None] = 2
@@ -110,8 +112,7 @@ class CoMeDi(Generator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("cross_play", self.cross_play, 0.0)
-        at_least("mixed_play", self.mixed_play, 0.0)
+        each(at_least, self, "cross_play mixed_play", 0.0)
         at_least("mixed_steps", self.mixed_steps, 1)
         within("explore", self.explore, 0.0, 1.0)
 
@@ -125,9 +126,6 @@ class CoMeDi(Generator):
     @property
     def critic_ids(self) -> int:
         return 3
-
-    def names(self) -> list[str]:
-        return [f"comedi-{number}" for number in range(1, self.members + 1)]
 
     def cast(self, policy: Policy) -> Cast:
         """Copies of all policies, then their mixtures with the most compatible earlier ones."""
@@ -143,7 +141,7 @@ class CoMeDi(Generator):
 
     def partners(self, state: Array, params: Any, given: Any) -> Any:
         others = most_compatible(state)
-        return params, (params, jax.tree.map(lambda x: x[others], params))
+        return params, (params, pick(params, others))
 
     def seat(self, state: Array, pairing: Pairing, tables: int, seats: int, key: Key) -> Seating:
         seat_key, coin_key, random_key = jax.random.split(key, 3)
@@ -184,11 +182,7 @@ class CoMeDi(Generator):
         assert traj.seating is not None
         _, _, kind = self.kinds(traj.seating)
         weights = jnp.array([1.0, -self.cross_play, self.mixed_play])[kind]
-        by_env = by_environment(weights, traj)[:, None]
-        info = dict(traj.info)
-        if "shaped_reward" in info:
-            info["shaped_reward"] = by_env * info["shaped_reward"]
-        return traj.replace(reward=by_env * traj.reward, info=info)
+        return weighted(traj, weights)
 
     def after(self, state: Array, params: Any, traj: Trajectory, key: Key) -> Array:
         assert traj.seating is not None
@@ -217,5 +211,4 @@ def followed_returns(
     count = jnp.zeros((number, number)).at[place].add(is_cross)
     total = jnp.zeros((number, number)).at[place].add(is_cross * returns)
     latest = total / jnp.maximum(count, 1.0)
-    moved = jnp.where(jnp.isnan(known), latest, known + RETURNS_RATE * (latest - known))
-    return jnp.where(count > 0, moved, known)
+    return followed(known, latest, count > 0)

@@ -38,11 +38,10 @@ def latest_returns(traj: Trajectory, size: int) -> tuple[Array, Array]:
     return (returns[:, None] * tables).sum(0) / jnp.maximum(count, 1.0), count > 0
 
 
-def partner_returns(known: Array, traj: Trajectory) -> Array:
-    """[cast]: running estimates of the ego's return with each partner, NaN before the first."""
-    latest, met = latest_returns(traj, len(known))
-    followed = jnp.where(jnp.isnan(known), latest, known + RETURNS_RATE * (latest - known))
-    return jnp.where(met, followed, known)
+def followed(known: Array, latest: Array, met: Array) -> Array:
+    """Running estimates of returns, NaN before the first, after the latest ones where `met`."""
+    moved = jnp.where(jnp.isnan(known), latest, known + RETURNS_RATE * (latest - known))
+    return jnp.where(met, moved, known)
 
 
 def rank_weights(returns: Array, exponent: float, there: Array) -> Array:
@@ -74,4 +73,4 @@ class Ranked(CoPlay):
         return rank_weights(state, self.exponent, weights > 0)
 
     def after(self, state: Array, params: Any, traj: Trajectory, key: Key) -> Array:
-        return partner_returns(state, traj)
+        return followed(state, *latest_returns(traj, len(state)))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, Cast, Key, Policy, Trajectory
-from brigade.core.checks import within
+from brigade.core.checks import each, within
 from brigade.partners.wrappers import Noisy
 from brigade.populations.ego import ITSELF, EgoGenerator, group_of_copies, stacked_once
 
@@ -38,11 +38,7 @@ class E3T(EgoGenerator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within("epsilon", self.epsilon, 0.0, 1.0)
-        within("copy_rate", self.copy_rate, 0.0, 1.0)
-
-    def names(self) -> list[str]:
-        return ["e3t"]
+        each(within, self, "epsilon copy_rate", 0.0, 1.0)
 
     def cast(self, policy: Policy) -> Cast:
         noisy = group_of_copies(Noisy(policy, self.epsilon, self.masked), policy, (COPY,))
@@ -59,9 +55,9 @@ class E3T(EgoGenerator):
         return stacked_once(state), stacked_once(params)
 
     def after(self, state: Any, params: Any, traj: Trajectory, key: Key) -> Any:
-        return followed(state, params, self.copy_rate)
+        return moved_towards(state, params, self.copy_rate)
 
 
-def followed(copy: Any, params: Any, rate: float) -> Any:
+def moved_towards(copy: Any, params: Any, rate: float) -> Any:
     """The copy, moved by `rate` of the distance to the parameters."""
     return jax.tree.map(lambda old, new: old + rate * (new - old), copy, params)

@@ -32,6 +32,9 @@ class EgoGenerator(CoPlay, Generator):
     def tables(self) -> int:
         return 1
 
+    def names(self) -> list[str]:
+        return [type(self).__name__.lower()]
+
     def evaluated(self) -> tuple[str, ...]:
         return (ITSELF,)
 

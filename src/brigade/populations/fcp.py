@@ -19,8 +19,6 @@ class FCP(SelfPlay):
     Half-way is the snapshot whose return is nearest to half of the final one.
     """
 
+    prefix: ClassVar[str] = "fcp"
     stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
     defaults: ClassVar[Mapping[str, Any]] = {"snapshots": 10}
-
-    def names(self) -> list[str]:
-        return [f"fcp-{number}" for number in range(1, self.members + 1)]

@@ -25,6 +25,8 @@ class Generator(Matchmaker):
     members: int = 8
     """Number of policies in the population."""
 
+    # Policies are called by this and their number.
+    prefix: ClassVar[str] = "member"
     # Settings of a run that work with this generator, in the form of a config file.
     defaults: ClassVar[Mapping[str, Any]] = {}
     # The measures that reports of such a population show.
@@ -48,7 +50,7 @@ class Generator(Matchmaker):
 
     def names(self) -> list[str]:
         """Names of all policies; the first `members` are those of the population."""
-        return [f"member-{number}" for number in range(1, self.members + 1)]
+        return numbered(self.prefix, self.members)
 
     def about(self, member: int) -> dict[str, Any]:
         """What else a policy file should say about a policy, as plain values."""
@@ -78,6 +80,28 @@ class Generator(Matchmaker):
     def own_tables(self, member: int) -> list[int]:
         """The tables of an evaluation whose score counts as the member's own."""
         return [member]
+
+
+@dataclass(frozen=True)
+class WithResponses(Generator):
+    """Policies 0 to n - 1 and the best response of each, n to 2n - 1, in a game with two seats."""
+
+    seats: ClassVar[int | None] = 2
+
+    @property
+    def policies(self) -> int:
+        return 2 * self.members
+
+    def seats_per_table(self, seats: int) -> float:
+        return 1.0
+
+    def names(self) -> list[str]:
+        return super().names() + numbered("response", self.members)
+
+
+def numbered(prefix: str, number: int) -> list[str]:
+    """`prefix` with the numbers from 1."""
+    return [f"{prefix}-{each}" for each in range(1, number + 1)]
 
 
 def with_themselves(policies: int, tables: int, seats: int) -> Seating:

@@ -19,12 +19,12 @@ from brigade.core import Array, Environment, Key, Learner, Pairing, Seating, Tra
 from brigade.core.checks import at_least
 from brigade.envs.overcooked import preferences
 from brigade.envs.overcooked.events import EVENTS, MULTI_EVENTS
-from brigade.populations.generator import Generator
+from brigade.populations.generator import WithResponses
 from brigade.populations.tables import by_environment
 
 
 @dataclass(frozen=True)
-class HSP(Generator):
+class HSP(WithResponses):
     """Hidden-utility self-play: policies that prefer some events.
 
     Biased policies are 0 to n - 1, their best responses n to 2n - 1. Both
@@ -41,8 +41,8 @@ class HSP(Generator):
     weights: tuple[str, ...] = ()
     """Your own weights instead, one text per member: stay=-0.1,delivery=-20,order=1."""
 
+    prefix: ClassVar[str] = "biased"
     measures: ClassVar[tuple[str, ...]] = ("own_pairs",)
-    seats: ClassVar[int | None] = 2
     defaults: ClassVar[Mapping[str, Any]] = {
         "snapshots": 20,
         "ppo": {"share_shaping": False, "shaping_steps": None},
@@ -72,19 +72,8 @@ class HSP(Generator):
         return MULTI_EVENTS if self.table == "multi" else EVENTS
 
     @property
-    def policies(self) -> int:
-        return 2 * self.members
-
-    @property
     def tables(self) -> int:
         return 2 * self.members
-
-    def seats_per_table(self, seats: int) -> float:
-        return 1.0
-
-    def names(self) -> list[str]:
-        numbers = range(1, self.members + 1)
-        return [f"biased-{n}" for n in numbers] + [f"response-{n}" for n in numbers]
 
     def about(self, member: int) -> dict[str, Any]:
         pair = member % self.members

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from brigade.core import Array, Key, Learner, Policy, Trajectory
-from brigade.core.checks import at_least, positive
+from brigade.core import Array, Key, Policy, Seating, Trajectory
+from brigade.core.checks import at_least, each, positive
 from brigade.populations.brdiv import BRDiv
-from brigade.populations.tables import by_environment, returns_by_table
+from brigade.populations.tables import returns_by_table
 
 
 @dataclass(frozen=True)
@@ -33,31 +33,21 @@ class LBRDiv(BRDiv):
     max_multiplier: float = 3.0
     """Upper bound on the multipliers."""
 
+    prefix: ClassVar[str] = "lbrdiv"
     whole_episodes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("margin", self.margin, 0.0)
-        positive("multiplier_rate", self.multiplier_rate)
-        positive("max_multiplier", self.max_multiplier)
-
-    def names(self) -> list[str]:
-        return [name.replace("brdiv", "lbrdiv") for name in super().names()]
+        each(positive, self, "multiplier_rate max_multiplier")
 
     def init(self, params: Any, policy: Policy, key: Key) -> Array:
         """The multipliers [2, partners, partners]: R_ii against R_ij, and against R_ji."""
         others = 1.0 - jnp.eye(self.members)
         return jnp.broadcast_to(others / (self.members - 1), (2, self.members, self.members))
 
-    def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
-        assert traj.seating is not None
-        weights = pair_weights(state)
-        partner, response = self.pair_of(traj.seating.member)
-        by_env = by_environment(weights[partner, response], traj)[:, None]
-        info = dict(traj.info)
-        if "shaped_reward" in info:
-            info["shaped_reward"] = by_env * info["shaped_reward"]
-        return traj.replace(reward=by_env * traj.reward, info=info)
+    def weights(self, state: Any, seating: Seating) -> Array:
+        return pair_weights(state)[self.pair_of(seating.member)]
 
     def pair_of(self, member: Array) -> tuple[Array, Array]:
         """The partner and the response at every table, both from 0; `member` [tables, seats]."""

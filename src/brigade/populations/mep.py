@@ -6,21 +6,19 @@ coordination*, AAAI 2023.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Learner, Trajectory
+from brigade.core import Array, Learner, Trajectory
 from brigade.core.checks import at_least
-from brigade.populations.sp import SelfPlay
-from brigade.populations.tables import check_no_memory, log_probs_of_all
+from brigade.populations.tables import Compared, log_probs_of_all
 
 
 @dataclass(frozen=True)
-class MEP(SelfPlay):
+class MEP(Compared):
     """Self-play policies paid for actions that others rarely take.
 
     The bonus is `entropy` times -log of the mean probability of the action over all policies.
@@ -29,19 +27,11 @@ class MEP(SelfPlay):
     entropy: float = 0.01
     """Weight of the population entropy."""
 
-    stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
-    defaults: ClassVar[Mapping[str, Any]] = {"snapshots": 10}
+    prefix: ClassVar[str] = "mep"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("entropy", self.entropy, 0.0)
-
-    def names(self) -> list[str]:
-        return [f"mep-{number}" for number in range(1, self.members + 1)]
-
-    def check(self, env: Environment, learner: Learner) -> None:
-        super().check(env, learner)
-        check_no_memory("mep", learner)
 
     def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         bonus = population_surprise(log_probs_of_all(learner, params, traj))

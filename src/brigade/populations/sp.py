@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from brigade.populations.generator import Generator
 
@@ -11,5 +12,4 @@ from brigade.populations.generator import Generator
 class SelfPlay(Generator):
     """Self-play: independent policies that differ only in their seed."""
 
-    def names(self) -> list[str]:
-        return [f"sp-{number}" for number in range(1, self.members + 1)]
+    prefix: ClassVar[str] = "sp"

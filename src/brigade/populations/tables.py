@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Learner, Trajectory, View
+from brigade.core import Array, Environment, Learner, Trajectory, View
+from brigade.populations.fcp import FCP
 from brigade.train.members import over_members
 
 
 def by_environment(by_table: Array, traj: Trajectory) -> Array:
     """Leaves [tables, ...] -> [B, ...]: every environment has its table's value."""
     return jnp.repeat(by_table, traj.valid.shape[1] // len(by_table), axis=0)
+
+
+def weighted(traj: Trajectory, by_table: Array) -> Trajectory:
+    """The rollout with every reward times the weight of its table; `by_table` [tables]."""
+    by_env = by_environment(by_table, traj)[:, None]
+    info = dict(traj.info)
+    if "shaped_reward" in info:
+        info["shaped_reward"] = by_env * info["shaped_reward"]
+    return traj.replace(reward=by_env * traj.reward, info=info)
 
 
 def returns_by_table(traj: Trajectory, tables: int) -> Array:
@@ -44,13 +56,17 @@ def log_probs_of_all(learner: Learner, params: object, traj: Trajectory) -> Arra
     return by_time.swapaxes(0, 1)
 
 
-def check_no_memory(name: str, learner: Learner) -> None:
-    """Policies are asked about each other's observations, which memory does not allow."""
-    if learner.policy.has_memory:
-        raise ValueError(
-            f"{name} asks every policy what it would do on the others' observations, which needs "
-            "policies without memory; use --network.memory none"
-        )
+@dataclass(frozen=True)
+class Compared(FCP):
+    """Policies that are asked about each other's observations."""
+
+    def check(self, env: Environment, learner: Learner) -> None:
+        super().check(env, learner)
+        if learner.policy.has_memory:
+            raise ValueError(
+                f"{type(self).__name__.lower()} asks every policy what it would do on the others' "
+                "observations, which needs policies without memory; use --network.memory none"
+            )
 
 
 def own_log_prob(log_probs: Array, traj: Trajectory) -> Array:

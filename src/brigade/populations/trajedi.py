@@ -5,23 +5,21 @@ Reference: A. Lupu and others, *Trajectory diversity for zero-shot coordination*
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Array, Environment, Learner, Trajectory
+from brigade.core import Array, Learner, Trajectory
 from brigade.core.checks import at_least, within
-from brigade.populations.sp import SelfPlay
-from brigade.populations.tables import check_no_memory, log_probs_of_all, own_log_prob
+from brigade.populations.tables import Compared, log_probs_of_all, own_log_prob
 
 LAG = 10  # timesteps; with the default kernel, later actions have weights below 0.0005
 
 
 @dataclass(frozen=True)
-class TrajeDi(SelfPlay):
+class TrajeDi(Compared):
     """Self-play policies paid for trajectories unlike those of others.
 
     The objective is the Jensen-Shannon divergence of the policies' trajectories, in which actions
@@ -36,20 +34,12 @@ class TrajeDi(SelfPlay):
     kernel: float = 0.5
     """How much an action i steps away counts: kernel^(i + 1)."""
 
-    stages: ClassVar[tuple[str, ...]] = ("init", "mid", "final")
-    defaults: ClassVar[Mapping[str, Any]] = {"snapshots": 10}
+    prefix: ClassVar[str] = "trajedi"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("diversity", self.diversity, 0.0)
         within("kernel", self.kernel, 0.0, 1.0)
-
-    def names(self) -> list[str]:
-        return [f"trajedi-{number}" for number in range(1, self.members + 1)]
-
-    def check(self, env: Environment, learner: Learner) -> None:
-        super().check(env, learner)
-        check_no_memory("trajedi", learner)
 
     def reward(self, state: Any, learner: Learner, params: Any, traj: Trajectory) -> Trajectory:
         log_probs = log_probs_of_all(learner, params, traj) * traj.valid[..., None]

@@ -33,7 +33,7 @@ from brigade.report.tables import (
     unfinished,
 )
 from brigade.runs.folder import write_atomically
-from brigade.runs.partner_files import with_paths
+from brigade.runs.kept_files import with_paths
 
 FEW = 12  # plots or pictures; more are collapsed
 SPREAD = (

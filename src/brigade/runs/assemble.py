@@ -17,12 +17,14 @@ from brigade.core import (
     Learner,
     Matchmaker,
     Pairing,
+    Round,
     Simulator,
     Source,
     TaskSequence,
 )
 from brigade.core.seating import arrangements, pairing_of, pairings
-from brigade.errors import UserError
+from brigade.core.trees import pick
+from brigade.errors import as_user_errors
 from brigade.methods.ft import FineTuning
 from brigade.partners.cast import cast_of
 from brigade.partners.files import check_fits, load_policies, named_policies
@@ -48,6 +50,21 @@ class Parts:
     lineup: Lineup  # the partners, and the learner's seats
     also: tuple[AlsoEvaluate, ...] = ()  # evaluations beside that of all tasks
 
+    @property
+    def rounds(self) -> Round:
+        """The tasks and pairings of all seeds, leaves [seeds, num_tasks, ...]."""
+        return stack_sequences(self.sequences, self.lineup.pairings)
+
+    def initial_state(self, index: int = 0) -> TrainState:
+        """The state before training, in the game of task `index`."""
+        lineup = self.lineup
+        return self.trainer.init(self.seeds, self.rounds, lineup.cast, lineup.params, index)
+
+    def abstract_state(self, index: int = 0) -> TrainState:
+        """The shapes of the training state in a task, without computing it."""
+        state: TrainState = jax.eval_shape(lambda: self.initial_state(index))
+        return state
+
 
 def assemble(experiment: Experiment) -> Parts:
     """Build everything an experiment names, without compiling anything."""
@@ -55,13 +72,12 @@ def assemble(experiment: Experiment) -> Parts:
     seeds = range(config.seed, config.seed + config.seeds)
     steps = int(config.steps_per_task)
     check_memory(experiment, benchmark.env)
-    try:
+    with as_user_errors():  # settings that are valid on their own but not together
         sequences = [benchmark.sequence(seed, config.tasks, steps) for seed in seeds]
-    except ValueError as error:  # settings that are valid on their own but not together
-        raise UserError(str(error)) from error
     return assemble_with(experiment, benchmark, sequences, list(seeds))
 
 
+@as_user_errors()
 def assemble_with(
     experiment: Experiment,
     benchmark: Benchmark,
@@ -70,49 +86,46 @@ def assemble_with(
 ) -> Parts:
     """Build the parts for these sequences, one per seed."""
     config, method, env = experiment.config, experiment.method, benchmark.env
-    try:
-        learner = build_learner(experiment, env, sequences)
-        method.check(learner, config.repetitions)
-        check_task_ids(method, config.method, sequences)
-        given = given_partners(config, benchmark)
-        matchmaker = experiment.matchmaker(given.size)
-        matchmaker.check(env, learner)
-        cast = given if given.groups else matchmaker.cast(learner.policy)
-        lineup = lineup_of(config, benchmark, matchmaker, cast, sequences)
-        params = start_params(config, learner, env, benchmark.held_out)
-        lineup = replace(lineup, params=params)
-        players = Players(
-            learner=learner.policy,
-            cast=cast.groups,
-            own_seats=lineup.pairings[0].arrangements.shape[-1] if cast.groups else 0,
-            members=matchmaker.policies,
-            names_partners=matchmaker if matchmaker.critic_ids else None,
-        )
-        check_rollouts(config, matchmaker, env)
-        tables = matchmaker.tables
-        if matchmaker.policies == 1:
-            tables = tables_for(config.num_envs, lineup.pairings)
-        every = learner.carry_every(config.num_steps)
-        games = games_of_tasks(sequences)
-        sources = tuple(
-            source_of(game, players, config, tables, every) for game in benchmark.games or (env,)
-        )
-        tests = benchmark.test_games or benchmark.games or (env,)
-        greedy = config.greedy or learner.evaluates_greedily
-        evaluator = Evaluator(
-            tests[0],
-            players,
-            method,
-            config.eval_episodes,
-            greedy,
-            config.eval_consecutive,
-            envs=tests,
-            games=games,
-        )
-        trainer = Trainer(sources[0], learner, method, matchmaker, sources=sources, games=games)
-        also = more_evaluations(config, trainer, evaluator, benchmark.held_out, lineup)
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    learner = build_learner(experiment, env, sequences)
+    method.check(learner, config.repetitions)
+    check_task_ids(method, config.method, sequences)
+    given = given_partners(config, benchmark)
+    matchmaker = experiment.matchmaker(given.size)
+    matchmaker.check(env, learner)
+    cast = given if given.groups else matchmaker.cast(learner.policy)
+    lineup = lineup_of(config, benchmark, matchmaker, cast, sequences)
+    params = start_params(config, learner, env, benchmark.held_out)
+    lineup = replace(lineup, params=params)
+    players = Players(
+        learner=learner.policy,
+        cast=cast.groups,
+        own_seats=lineup.pairings[0].arrangements.shape[-1] if cast.groups else 0,
+        members=matchmaker.policies,
+        names_partners=matchmaker if matchmaker.critic_ids else None,
+    )
+    check_rollouts(config, matchmaker, env)
+    tables = matchmaker.tables
+    if matchmaker.policies == 1:
+        tables = tables_for(config.num_envs, lineup.pairings)
+    every = learner.carry_every(config.num_steps)
+    games = games_of_tasks(sequences)
+    sources = tuple(
+        source_of(game, players, config, tables, every) for game in benchmark.games or (env,)
+    )
+    tests = benchmark.test_games or benchmark.games or (env,)
+    greedy = config.greedy or learner.evaluates_greedily
+    evaluator = Evaluator(
+        tests[0],
+        players,
+        method,
+        config.eval_episodes,
+        greedy,
+        config.eval_consecutive,
+        envs=tests,
+        games=games,
+    )
+    trainer = Trainer(sources[0], learner, method, matchmaker, sources=sources, games=games)
+    also = more_evaluations(config, trainer, evaluator, benchmark.held_out, lineup)
     parts = Parts(benchmark, sequences, learner, trainer, evaluator, seeds, lineup, also)
     check_shapes(parts)
     return parts
@@ -191,7 +204,7 @@ def start_params(config: RunConfig, learner: Learner, env: Environment, held_out
             f"{word} has {len(policies.members)} policies; name one, {word}:{policies.names[0]}"
         )
     check_network(learner, policies.policy, word)
-    params = jax.tree.map(lambda x: x[0], policies.params)
+    params = pick(policies.params, 0)
     if twin := member_like(params, held_out):
         raise ValueError(
             f"{word} is {twin}, which is held out for tests; start from another policy"
@@ -224,7 +237,7 @@ def member_like(params: Any, cast: Cast) -> str:
     first = 0
     for group, stacked in zip(cast.groups, cast.params, strict=True):
         for member in range(group.size):
-            if same_params(params, jax.tree.map(lambda x, n=member: x[n], stacked)):
+            if same_params(params, pick(stacked, member)):
                 return cast.names[first + member]
         first += group.size
     return ""
@@ -387,21 +400,6 @@ def changing_inputs(env: Environment, sequences: Sequence[TaskSequence]) -> int 
 
 def check_shapes(parts: Parts) -> None:
     """Fail before compiling, for example if the samples do not divide into minibatches."""
-    try:
-        check_state_fits(abstract_state(parts))
-        for clones in filter(None, (each.clones for each in parts.also)):
-            abstract_state(replace(parts, trainer=clones))
-    except ValueError as error:
-        raise UserError(str(error)) from error
-
-
-def abstract_state(parts: Parts, index: int = 0) -> TrainState:
-    """The shapes of the training state in a task, without computing it."""
-    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
-    state: TrainState = jax.eval_shape(
-        lambda r, c, p: parts.trainer.init(parts.seeds, r, c, p, index),
-        rounds,
-        cast,
-        parts.lineup.params,
-    )
-    return state
+    check_state_fits(parts.abstract_state())
+    for clones in filter(None, (each.clones for each in parts.also)):
+        replace(parts, trainer=clones).abstract_state()

@@ -8,8 +8,6 @@ and runs with other methods reuse them.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -23,11 +21,10 @@ from brigade import __version__
 from brigade.core import Environment, TaskSequence
 from brigade.methods.ft import FineTuning
 from brigade.runs.assemble import assemble_with
-from brigade.runs.code_files import named_by_content
 from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.folder import npz_bytes, read_npz, write_atomically
 from brigade.runs.interrupt import until_ctrl_c
-from brigade.runs.partner_files import name_by_hash
+from brigade.runs.kept_files import settings_hash
 from brigade.runs.run import RunResult
 from brigade.train import Progress
 
@@ -135,9 +132,8 @@ def groups(number: int, each: int, limit: int | None) -> list[range]:
 
 def one_task(sequence: TaskSequence, index: int) -> TaskSequence:
     """A sequence with one task only, which therefore gets the first head."""
-    task = jax.tree.map(lambda leaf: leaf[index], sequence.tasks)
     return TaskSequence.from_tasks(
-        [task],
+        [sequence[index]],
         [sequence.names[index]],
         sequence.steps,
         partners=sequence.partners[index : index + 1],
@@ -152,10 +148,9 @@ def baseline_seed(seed: int, task: int) -> int:
 
 def fingerprint(experiment: Experiment, seed: int) -> str:
     """A hash of everything a baseline depends on."""
-    tree: dict[str, Any] = named_by_content(name_by_hash(experiment.as_dict())[0]) | {"seed": seed}
+    tree = experiment.as_dict() | {"seed": seed, "brigade": __version__}
     for name in ("method", "method_settings", "seeds", "preset", "repetitions"):
         tree.pop(name, None)
-    tree["brigade"] = __version__
     if "network" in tree:  # `auto` means different types on different devices
         tree["network"]["precision"] = np.dtype(experiment.learner.dtype).name
-    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:16]
+    return settings_hash(tree, 16)

@@ -12,14 +12,13 @@ import numpy as np
 
 from brigade.metrics.checks import find_problem
 from brigade.reading import DamagedError, counted, entry, expect, read_json, read_npz
-from brigade.runs.assemble import Parts, abstract_state
+from brigade.runs.assemble import Parts
 from brigade.runs.config import RunConfig
 from brigade.runs.extend import fit_leaf, fit_position, fit_record, fits_into
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.state_files import restore_state
 from brigade.train import Position, Record
 from brigade.train.programs import TrainState
-from brigade.train.trainer import stack_sequences
 
 MAX_SECONDS = 1e10
 NUMBERS_PER_TASK = 10**10  # for checkpoints; a task has fewer updates than this
@@ -128,7 +127,7 @@ def read_state(
     With `more_tasks`, it may lack entries of new tasks.
     """
     found = expect(restore_state(checkpoint / "state"), dict, "state")
-    like = initial_state(parts, index) if more_tasks else abstract_state(parts, index)
+    like = parts.initial_state(index) if more_tasks else parts.abstract_state(index)
     state: TrainState = restore_like(like, found, checkpoint, more_tasks)
     return state
 
@@ -137,7 +136,7 @@ def read_policies(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> t
     """The parameters, the method's state and the matchmaker's, of a checkpoint."""
     found = restore_state(checkpoint / "state")
     learner = entry(found, "learner", dict, "state")
-    like = initial_state(parts) if more_tasks else abstract_state(parts)
+    like = parts.initial_state() if more_tasks else parts.abstract_state()
     return tuple(
         restore_like(mine, theirs, checkpoint, more_tasks)
         for mine, theirs in (
@@ -146,12 +145,6 @@ def read_policies(checkpoint: Path, parts: Parts, more_tasks: bool = False) -> t
             (like.matches, found.get("matches")),
         )
     )
-
-
-def initial_state(parts: Parts, index: int = 0) -> TrainState:
-    """The state before training, in the game of task `index`."""
-    rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
-    return parts.trainer.init(parts.seeds, rounds, parts.lineup.cast, parts.lineup.params, index)
 
 
 def restore_like(like: Any, found: Any, checkpoint: Path, more_tasks: bool = False) -> Any:
@@ -166,7 +159,7 @@ def restore_like(like: Any, found: Any, checkpoint: Path, more_tasks: bool = Fal
             for key in path:
                 name = getattr(key, "name", getattr(key, "key", getattr(key, "idx", None)))
                 node = node[name]
-            shape = _stored_shape(leaf).shape
+            shape = jax.eval_shape(_stored, leaf).shape
             if more_tasks and np.shape(node) != shape and fits_into(np.shape(node), shape):
                 node = fit_leaf(leaf, node)
             if np.shape(node) != shape:
@@ -190,17 +183,12 @@ def has_deleted_arrays(state: Any) -> bool:
 def plain_arrays(state: Any) -> Any:
     """The state as NumPy arrays, random keys as their key data."""
 
-    def plain(leaf: Any) -> np.ndarray:
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-    return jax.tree.map(plain, state)
+    return jax.tree.map(lambda leaf: np.asarray(_stored(leaf)), state)
 
 
-def _stored_shape(leaf: Any) -> Any:
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.eval_shape(jax.random.key_data, leaf)
-    return leaf
+def _stored(leaf: Any) -> Any:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(leaf) if is_key else leaf
 
 
 def _as_leaf(like: Any, leaf: Any) -> Any:

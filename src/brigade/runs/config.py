@@ -11,29 +11,24 @@ import contextlib
 import dataclasses
 import io
 import json
-import re
-import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from brigade import registry
 from brigade.core import Benchmark, ContinualMethod, Environment, LearnerSettings, Matchmaker
-from brigade.core.checks import at_least, positive, within
-from brigade.errors import UserError
+from brigade.core.checks import at_least, each, positive, within
+from brigade.errors import UserError, as_user_errors
 from brigade.populations import Generator
 from brigade.populations.coplay import Ranked
-from brigade.reading import entry, expect, parse_json, parse_toml, read_bytes, shown
-from brigade.runs.code_files import with_kept_code
-from brigade.runs.folder import FORMAT, MAX_CONFIG_BYTES
-from brigade.runs.partner_files import name_by_hash, with_paths
-from brigade.runs.trust import checked_settings, map_texts, require_trust
+from brigade.runs.flags import CONF, as_flags, check_names, long_flag, parse
+from brigade.runs.folder import FORMAT
+from brigade.runs.kept_files import name_by_hash
+from brigade.runs.trust import checked_settings, map_texts
 
-SHORT_FLAGS = {"--from": "--start-from"}
 MAX_SEED = 2**32  # exclusive: random keys are made from 32 bits
 MIN_ENVS = 16  # default number of environments per policy of a population
 MAX_UPDATES = 2**31 - 1  # per task, since they are counted in 32 bits
@@ -103,16 +98,13 @@ class RunConfig:
     """How many policy files to keep in RUN/snapshots, at evenly spaced evaluations."""
 
     def __post_init__(self) -> None:
-        counts = ("seeds", "tasks", "repetitions", "num_envs", "num_steps")
-        for name in (*counts, "eval_every", "eval_episodes", "eval_consecutive"):
-            at_least(name, getattr(self, name), 1)
+        each(at_least, self, "seeds tasks repetitions num_envs num_steps", 1)
+        each(at_least, self, "eval_every eval_episodes eval_consecutive", 1)
+        each(at_least, self, "seed snapshots few_shot_updates", 0)
+        at_least("rank_exponent", self.rank_exponent, 0.0)
         within("seeds", self.seeds, 1, MAX_SEED)
-        at_least("seed", self.seed, 0)
-        at_least("snapshots", self.snapshots, 0)
-        at_least("few_shot_updates", self.few_shot_updates, 0)
         within("seed", self.seed, 0, MAX_SEED - self.seeds)
         positive("steps_per_task", self.steps_per_task)
-        at_least("rank_exponent", self.rank_exponent, 0.0)
         if self.updates_per_task > MAX_UPDATES:
             raise ValueError(
                 f"steps_per_task is {self.steps_per_task:g}; that is more than "
@@ -218,84 +210,19 @@ def from_dict(tree: Mapping[str, Any], arguments: Sequence[str] = ()) -> Experim
     shape = _experiment_type(chosen, benchmark)
     given = [*as_flags(tree), *words]
     defaults = _defaults(benchmark, chosen, shape)
-    _check_names([*as_flags(defaults), *given], shape)
-    parsed = _parse(shape, [benchmark_name, *as_flags(defaults), *given])
-    generator = getattr(parsed, "generator", None)
+    check_names([*as_flags(defaults), *given], shape)
+    parsed = parse(shape, [benchmark_name, *as_flags(defaults), *given])
+    generator = getattr(parsed, "generator_settings", None)
     if benchmark.settings is not None or generator is not None:  # these can change the defaults
         benchmark = configured(benchmark, getattr(parsed, "env", None))
         defaults = _defaults(benchmark, chosen, shape, generator)
-        parsed = _parse(shape, [benchmark_name, *as_flags(defaults), *given])
-        parsed = dataclasses.replace(parsed, **settled(parsed, benchmark))
-    config = dataclasses.replace(parsed.config, preset=chosen["preset"])
-    config = dataclasses.replace(
-        config, steps_per_task=config.updates_per_task * config.steps_per_update
-    )
-    env = getattr(parsed, "env", None)
-    return Experiment(config, parsed.learner, parsed.method, env, generator)
-
-
-def long_flag(word: str) -> str:
-    """The flag that a short one stands for."""
-    flag, equals, value = word.partition("=")
-    return SHORT_FLAGS[flag] + equals + value if flag in SHORT_FLAGS else word
-
-
-def settled(parsed: Any, benchmark: Benchmark) -> dict[str, Any]:
-    """The environment's settings as the configured benchmark has them: it may complete them, such
-    as the policy files of a pool."""
-    return {"env": benchmark.settings} if getattr(parsed, "env", None) is not None else {}
-
-
-def from_json(text: str, folder: Path, say: Callable[[str], None] = print) -> Experiment:
-    """Read the config.json of a run folder; `say` is told if the user's code has changed since."""
-    where = str(folder / "config.json")
-    settings = with_paths(settings_of_run(text, where), folder)
-    return from_dict(with_kept_code(settings, code_of_run(text, where), folder, say))
-
-
-def settings_of_run(content: bytes | str, where: str) -> dict[str, Any]:
-    """The settings in the config.json of a run."""
-    tree = parse_json(content, where)
-    number = entry(tree, "format", int, where)
-    if number != FORMAT:
-        raise UserError(
-            f"{where} has format {number}, this Brigade reads {FORMAT}; "
-            f"install version {shown(tree.get('brigade', 'unknown'))}, which wrote it"
-        )
-    return checked_settings(entry(tree, "config", dict, where), where)
-
-
-def code_of_run(content: bytes | str, where: str) -> dict[str, str]:
-    """Where a run keeps copies of the user's Python files."""
-    tree = parse_json(content, where)
-    code = entry(tree, "code", dict, where) if "code" in tree else {}
-    return {
-        file: expect(copy, str, f"{where}: the copy of {shown(file)}")
-        for file, copy in code.items()
-    }
-
-
-def read_file(path: str, trust: bool = False) -> dict[str, Any]:
-    """Read a config file: TOML, or the config.json of a run. Code it names needs `trust`."""
-    try:
-        content = read_bytes(path, MAX_CONFIG_BYTES, follow=True)
-    except FileNotFoundError as error:
-        raise UserError(f"cannot read the config file {path}: {error.strerror}") from error
-    parse = parse_json if path.endswith(".json") else parse_toml
-    tree = expect(parse(content, path), dict, path)
-    if path.endswith(".json") and "format" in tree:  # otherwise written by hand
-        settings = settings_of_run(content, path)
-        require_trust(settings, trust, path)
-        folder = Path(path).parent
-        code = code_of_run(content, path)
-        return with_kept_code(with_paths(settings, folder), code, folder, print_error)
-    require_trust(tree, trust, path)
-    return checked_settings(tree, path)
-
-
-def print_error(line: str) -> None:
-    """Print a line to standard error."""
-    print(f"brigade: {line}", file=sys.stderr)
+        parsed = parse(shape, [benchmark_name, *as_flags(defaults), *given])
+    config = parsed.config
+    steps = config.updates_per_task * config.steps_per_update
+    config = dataclasses.replace(config, preset=chosen["preset"], steps_per_task=steps)
+    # As the configured benchmark has them: it may complete them, such as the files of a pool.
+    env = None if getattr(parsed, "env", None) is None else benchmark.settings
+    return Experiment(config, parsed.learner, parsed.method_settings, env, generator)
 
 
 def load_benchmark(name: str) -> Benchmark:
@@ -322,10 +249,8 @@ def configured(benchmark: Benchmark, settings: Any) -> Benchmark:
     """The benchmark with these settings of its environment."""
     if benchmark.configure is None or settings is None:
         return benchmark
-    try:
+    with as_user_errors():
         return benchmark.configure(settings)
-    except ValueError as error:
-        raise UserError(str(error)) from error
 
 
 def help_text(arguments: Sequence[str]) -> str:
@@ -339,12 +264,12 @@ def help_text(arguments: Sequence[str]) -> str:
     benchmark = load_benchmark(name)
     chosen = _choices({}, words[1:] if named else words, benchmark)
     shape = _experiment_type(chosen, benchmark)
-    parsed = _parse(shape, [name, *as_flags(_defaults(benchmark, chosen, shape))])
-    defaults = _defaults(benchmark, chosen, shape, getattr(parsed, "generator", None))
-    parsed = _parse(shape, [name, *as_flags(defaults)])
+    parsed = parse(shape, [name, *as_flags(_defaults(benchmark, chosen, shape))])
+    defaults = _defaults(benchmark, chosen, shape, getattr(parsed, "generator_settings", None))
+    parsed = parse(shape, [name, *as_flags(defaults)])
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
-        tyro.cli(shape, default=parsed, args=["--help"], prog="brigade run", config=_CONF)
+        tyro.cli(shape, default=parsed, args=["--help"], prog="brigade run", config=CONF)
     return f"{shown.getvalue()}\n{shown_preset(name, chosen, words, benchmark)}\n"
 
 
@@ -461,7 +386,6 @@ def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
 
 RUN_HELP = "Train on a stream of tasks and evaluate all of them along the way."
 POPULATION_HELP = "Train many policies in parallel, to be used as partners."
-_CONF = (tyro.conf.OmitSubcommandPrefixes,)
 
 
 def has_no_default(setting: dataclasses.Field[Any]) -> bool:
@@ -493,31 +417,21 @@ def _experiment_type(chosen: Mapping[str, str], benchmark: Benchmark) -> Any:
             raise UserError(f"{chosen[what]} is not a {what}; it must be a frozen dataclass")
         if bare := [each.name for each in dataclasses.fields(kind) if has_no_default(each)]:
             raise UserError(f"{chosen[what]}: the setting {bare[0]} needs a default")
+    given = dataclasses.field
     flat = tyro.conf.arg(name="")
-    more: list[Any] = []
+    fields: list[Any] = [
+        ("config", Annotated[RunConfig, flat]),
+        ("learner", Annotated[learner_type, flat], given(default=learner_type())),
+        ("method_settings", method_type, given(default=method_type())),
+    ]
     if benchmark.settings is not None:
-        env: Any = Annotated[type(benchmark.settings), tyro.conf.arg(name="env")]
-        more = [("env", env, dataclasses.field(default=benchmark.settings))]
-    for what, chosen_type in kinds[2:]:
-        settings: Any = Annotated[chosen_type, tyro.conf.arg(name=f"{what}-settings")]
-        more.append((what, settings, dataclasses.field(default=chosen_type())))
+        fields.append(("env", type(benchmark.settings), given(default=benchmark.settings)))
+    for _, generator_type in kinds[2:]:
+        fields.append(("generator_settings", generator_type, given(default=generator_type())))
     # Not called Experiment: the parser would look up that class for help texts, which Python 3.12
     # and 3.11 do differently.
-    return dataclasses.make_dataclass(
-        "Flags",
-        [
-            ("config", Annotated[RunConfig, flat]),
-            ("learner", Annotated[learner_type, flat], dataclasses.field(default=learner_type())),
-            (
-                "method",
-                Annotated[method_type, tyro.conf.arg(name="method-settings")],
-                dataclasses.field(default=method_type()),
-            ),
-            *more,
-        ],
-        frozen=True,
-        namespace={"__doc__": POPULATION_HELP if kinds[2:] else RUN_HELP},
-    )
+    doc = {"__doc__": POPULATION_HELP if kinds[2:] else RUN_HELP}
+    return dataclasses.make_dataclass("Flags", fields, frozen=True, namespace=doc)
 
 
 def where_is(base: type) -> str:
@@ -531,137 +445,3 @@ def is_frozen_dataclass(kind: Any) -> bool:
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return False
     return bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
-
-
-def as_flags(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """{"ppo": {"epochs": 4}} -> ["--ppo.epochs", "4"]."""
-    flags: list[str] = []
-    for name, value in tree.items():
-        flag = f"{prefix}{name}".replace("_", "-")
-        if isinstance(value, Mapping):
-            flags += as_flags(value, f"{flag}.")
-        elif isinstance(value, bool):
-            head, _, last = flag.rpartition(".")
-            flags.append("--" + (f"{head}." if head else "") + ("" if value else "no-") + last)
-        else:
-            words = [str(each) for each in (value if isinstance(value, list | tuple) else [value])]
-            if any(map(is_flag, words)):
-                raise UserError(f"{flag} is {shown(' '.join(words))}; a value cannot start with --")
-            flags += [f"--{flag}", *words]
-    return flags
-
-
-def is_flag(word: str) -> bool:
-    """Whether a value would be parsed as a flag; negative numbers are not."""
-    return word.startswith("-") and not re.match(r"-[\d.]|-inf|-nan", word)
-
-
-def known_flags(shape: Any) -> Iterator[str]:
-    """All flags of an experiment's type."""
-    for name, kind in get_type_hints(shape).items():
-        prefix = {
-            "method": "method-settings.",
-            "env": "env.",
-            "generator": "generator-settings.",
-        }.get(name, "")
-        yield from _flags_of(kind, prefix)
-
-
-def _flags_of(kind: Any, prefix: str) -> Iterator[str]:
-    types = get_type_hints(kind)
-    for field in dataclasses.fields(kind):
-        name = prefix + field.name.replace("_", "-")
-        if dataclasses.is_dataclass(types[field.name]):
-            yield from _flags_of(types[field.name], f"{name}.")
-        else:
-            yield name
-            if types[field.name] is bool:
-                head, _, last = name.rpartition(".")
-                yield (f"{head}." if head else "") + f"no-{last}"
-
-
-def _check_names(flags: Sequence[str], shape: Any) -> None:
-    """Reject unknown flags, with the nearest known one."""
-    known = set(known_flags(shape)) - {"benchmark"}
-    for word in flags:
-        if word.startswith("--"):
-            name = word[2:].partition("=")[0].replace("_", "-")
-            if name not in known:
-                near = nearest_setting(name, known)
-                hint = f"did you mean {near!r}?" if near else "see brigade run --help"
-                raise UserError(f"unknown setting {name!r}: {hint}")
-
-
-# What other libraries call a setting, and its last part here.
-OTHER_NAMES = {
-    "lr": "learning-rate",
-    "lambda": "gae-lambda",
-    "clip-eps": "clip",
-    "ent-coef": "entropy-coef",
-    "vf-coef": "value-coef",
-}
-
-
-def nearest_setting(name: str, known: Iterable[str]) -> str | None:
-    """The setting with the same last part, or with a similar one, first in the same group."""
-    group, _, last = name.rpartition(".")
-    last = OTHER_NAMES.get(last, last)
-    known = sorted(known)
-    same = [each for each in known if each.rpartition(".")[0] == group]
-    for settings, cutoff in ((known, 1.0), (same, 0.6), (known, 0.8)):
-        by_last = {each.rpartition(".")[2]: each for each in settings}
-        if near := registry.nearest(last, by_last, cutoff):
-            return by_last[near]
-    return None
-
-
-def _parse(shape: Any, words: Sequence[str]) -> Any:
-    """Parse flags; the parser's boxed error message becomes one line."""
-    message = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(message):
-            return tyro.cli(shape, args=list(words), prog="brigade run", config=_CONF)
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise UserError(_one_line(message.getvalue())) from None
-    except ValueError as error:
-        raise UserError(str(error)) from None
-
-
-# Error messages of the parser, and what to say instead.
-PLAIN_ERRORS = (
-    (
-        r"^Error parsing (--\S+): invalid literal for int\(\) with base 10: ('.*')$",
-        r"\1: \2 is not an integer",
-    ),
-    (
-        r"^Error parsing (--\S+): could not convert string to float: ('.*')$",
-        r"\1: \2 is not a number",
-    ),
-    (
-        r"^Error parsing (--\S+): no type matching \{None\}\|INT could .* \[('.*')\]\.$",
-        r"\1: \2 is not an integer",
-    ),
-    (
-        r"^Error parsing (--\S+): no type matching \{None\}\|FLOAT could .* \[('.*')\]\.$",
-        r"\1: \2 is not a number",
-    ),
-    (r"^Missing value for argument '(--\S+)'\. Expected 1 values\.$", r"\1 needs a value"),
-    (r"^Error parsing [\w.]+: ", ""),  # errors of settings name themselves
-)
-
-
-def _one_line(box: str) -> str:
-    """The first paragraph of an error message in a box, or between lines of dashes."""
-    words: list[str] = []
-    for line in box.splitlines()[1:]:  # the first line is the title
-        text = line.strip("│╭╮╰╯ ")
-        if text.strip("─-"):
-            words.append(text)
-        elif words:
-            break
-    text = " ".join(words) or box.strip()
-    for pattern, plain in PLAIN_ERRORS:
-        text = re.sub(pattern, plain, text)
-    return text

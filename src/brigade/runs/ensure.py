@@ -8,10 +8,10 @@ from typing import Any
 
 from brigade.errors import UserError
 from brigade.metrics.checks import find_problem
-from brigade.runs.code_files import copies
-from brigade.runs.config import Experiment, code_of_run, from_dict, settings_of_run
+from brigade.runs.config import Experiment, from_dict
+from brigade.runs.config_files import kept_by
 from brigade.runs.folder import RunFolder
-from brigade.runs.partner_files import name_by_hash, with_paths
+from brigade.runs.kept_files import copies, name_by_hash
 from brigade.runs.progress import Display
 from brigade.runs.run import RunResult, resume, run
 from brigade.runs.trust import code_in
@@ -22,7 +22,7 @@ def check_settings(paths: Sequence[Path], experiments: Sequence[Experiment]) -> 
     for path, experiment in zip(paths, experiments, strict=True):
         if not (path / "config.json").exists():
             continue
-        if not has_settings(read_run_config(path), experiment):
+        if not has_settings(kept_by(RunFolder.open(path)).settings, experiment):
             raise UserError(
                 f"{path} was run with other settings; use the same ones, or another --out"
             )
@@ -32,8 +32,7 @@ def check_settings(paths: Sequence[Path], experiments: Sequence[Experiment]) -> 
 
 def has_code(path: Path, experiment: Experiment) -> bool:
     """Whether a run keeps the code that the experiment names now."""
-    kept = code_of_run(RunFolder.open(path).read_config(), str(path / "config.json"))
-    return kept == copies(experiment.as_dict())[0]
+    return kept_by(RunFolder.open(path)).code == copies(experiment.as_dict())[0]
 
 
 def has_settings(config: Mapping[str, Any], experiment: Experiment) -> bool:
@@ -46,12 +45,6 @@ def has_settings(config: Mapping[str, Any], experiment: Experiment) -> bool:
     if not same_names or not same_code:
         return False
     return bool(name_by_hash(from_dict(config).as_dict())[0] == name_by_hash(wanted)[0])
-
-
-def read_run_config(path: Path) -> dict[str, Any]:
-    """The settings of a run folder."""
-    text = RunFolder.open(path).read_config()
-    return with_paths(settings_of_run(text, str(path / "config.json")), path)
 
 
 def start_or_resume(path: Path, experiment: Experiment, quiet: bool) -> RunResult:

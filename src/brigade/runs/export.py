@@ -1,27 +1,81 @@
-"""The policies of a run as a policy file: acting parameters and metadata."""
+"""The policies of a run, which can act, and as a policy file: acting parameters and metadata."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from brigade import __version__
+from brigade.core.trees import pick, stack
 from brigade.errors import UserError
 from brigade.metrics.record import axes_name
 from brigade.partners.files import SUFFIX, Policies, interface, named_policies
-from brigade.runs.code_files import named_by_content
+from brigade.runs.assemble import Parts
 from brigade.runs.config import Experiment
 from brigade.runs.folder import write_atomically
-from brigade.runs.loaded import LoadedRun
-from brigade.runs.partner_files import name_by_hash
+from brigade.runs.kept_files import settings_hash
 from brigade.runs.trained import TrainedPolicy, find_member, new_file
+from brigade.train import Position
+from brigade.train.evaluate import acting_params
+
+
+@dataclass(frozen=True, repr=False)
+class LoadedRun:
+    """A run from disk, with policies that can act. `params` has leaves [seeds, ...]."""
+
+    path: Path
+    experiment: Experiment
+    returns: dict[str, np.ndarray]
+    parts: Parts
+    params: Any
+    method_state: Any
+    last_task: int = 0  # the task trained last, from 0
+    matches: Any = None  # the matchmaker's state, leaves [seeds, ...]
+
+    def __repr__(self) -> str:
+        return f"LoadedRun({str(self.path)!r}, policies: {', '.join(self.names)})"
+
+    def cast(self, seed: int) -> Any:
+        """The parameters of the partners of a seed, an index from 0."""
+        params, matches = pick((self.params, self.matches), seed)
+        matchmaker = self.parts.trainer.matchmaker
+        return matchmaker.partners(matches, params, self.parts.lineup.cast)
+
+    def acting_params(self, seed: int, task: int) -> Any:
+        """The parameters that act on a task; both are indices from 0."""
+        params, method_state = pick((self.params, self.method_state), seed)
+        task_id, trainer = self.parts.sequences[seed].tasks.id[task], self.parts.trainer
+        return acting_params(trainer.method, trainer.policies, method_state, params, task_id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the policies, as in an exported file."""
+        return tuple(str(member["name"]) for member, *_ in members_of_run(self, self.last_task))
+
+    def policy(
+        self, name: str | None = None, *, seed: int | None = None, task: int | None = None
+    ) -> TrainedPolicy:
+        """A policy by its name, or the first one of a seed; by default the first.
+
+        It acts as on `task`, counted from 1 (default: the last one trained), and plays that task.
+        """
+        return acting_policy(self, name, seed, self.last_task if task is None else task - 1)
+
+    def export(self, out: str | Path, *, task: int | None = None) -> Path:
+        """Save the policies in a new file, as `brigade export` does; `task` counts from 1."""
+        return save_policies(policies_of(self, None if task is None else task - 1), Path(out))
+
+
+def as_loaded(path: Path, experiment: Experiment, parts: Parts, position: Position) -> LoadedRun:
+    """A run in training, as if its policies of this moment were loaded from disk."""
+    state, task = position.state, position.task % len(parts.sequences[0])
+    returns = position.record.arrays()
+    params = state.learner.params
+    return LoadedRun(path, experiment, returns, parts, params, state.memory, task, state.matches)
 
 
 def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) -> Policies:
@@ -40,7 +94,7 @@ def policies_of(run: LoadedRun, task: int | None = None, helpers: bool = False) 
     task_id = int(run.parts.sequences[0].tasks.id[task])
     members = [(member, params) for member, params, _ in members_of_run(run, task, helpers)]
     actors = [policy.actor(params, task_id) for _, params in members]
-    params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in actors])
+    params = stack([params for _, params in actors])
     settings = experiment.as_dict()
     origin: dict[str, Any] = {
         "brigade": __version__,
@@ -108,8 +162,7 @@ def save_policies(policies: Policies, out: Path, half: bool = False) -> Path:
 
 def config_hash(experiment: Experiment) -> str:
     """Tells runs with other settings apart, whatever their folders are called."""
-    settings = named_by_content(name_by_hash(experiment.as_dict())[0])
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+    return settings_hash(experiment.as_dict(), 12)
 
 
 def files_met(settings: Mapping[str, Any]) -> list[str]:
@@ -175,7 +228,7 @@ def members_of_seed(
         if number < generator.members:
             own = generator.own_tables(number)
             member |= figures(score[own], returns[own])
-        found.append((member, jax.tree.map(lambda x, n=number: x[n], params)))
+        found.append((member, pick(params, number)))
     return found
 
 

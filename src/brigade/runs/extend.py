@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import ContinualMethod
-from brigade.errors import UserError
+from brigade.core.trees import pick
+from brigade.errors import UserError, as_user_errors
 from brigade.metrics.record import Record
 from brigade.reading import parse_json
 from brigade.runs.assemble import Parts
@@ -28,6 +29,7 @@ from brigade.train.trainer import phase_ends
 LENGTHS = ("tasks", "steps_per_task", "repetitions")
 
 
+@as_user_errors()
 def longer(experiment: Experiment, lengths: Mapping[str, float | None]) -> Experiment:
     """The experiment with some of its `LENGTHS` increased; None leaves one as it is."""
     before = experiment.config
@@ -39,19 +41,13 @@ def longer(experiment: Experiment, lengths: Mapping[str, float | None]) -> Exper
         if value < now:
             raise UserError(f"{name} is {value:g}; the run has {now:g} and can only get more")
         changes[name] = value if name == "steps_per_task" else int(value)
-    try:
-        config = replace(before, **changes)
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    config = replace(before, **changes)
     steps = config.updates_per_task * config.steps_per_update
     if steps != before.steps_per_task and max(before.repetitions, config.repetitions) > 1:
         raise UserError("steps_per_task of a run with repetitions cannot change; leave it out")
     if config.tasks != before.tasks and before.repetitions > 1:
         raise UserError("tasks of a run with repetitions cannot change; leave --tasks out")
-    try:
-        experiment.method.check_longer(more_tasks=config.tasks != before.tasks)
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    experiment.method.check_longer(more_tasks=config.tasks != before.tasks)
     return replace(experiment, config=replace(config, steps_per_task=steps))
 
 
@@ -66,7 +62,7 @@ def check_same_tasks(before: Experiment, parts: Parts) -> None:
     tasks, steps = before.config.tasks, int(before.config.steps_per_task)
     for seed, sequence in zip(parts.seeds, parts.sequences, strict=True):
         old = parts.benchmark.sequence(seed, tasks, steps).tasks
-        new = jax.tree.map(lambda leaf: leaf[:tasks], sequence.tasks)
+        new = pick(sequence.tasks, slice(tasks))
         pairs = zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True)
         if not all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs):
             raise UserError(

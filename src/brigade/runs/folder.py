@@ -133,15 +133,13 @@ class RunFolder:
 
     def append_log(self, rows: list[dict[str, Any]]) -> None:
         """Append rows."""
-        descriptor = open_plain(self.log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        with os.fdopen(descriptor, "a", encoding="utf-8") as log:
-            log.writelines(json.dumps(row) + "\n" for row in rows)
+        self.append_rows(self.log_path.name, rows)
 
-    def append_line(self, name: str, line: str) -> None:
-        """Append a line to a file of the folder."""
+    def append_rows(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """Append rows to a file of the folder, one JSON object per line."""
         descriptor = open_plain(self.path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.writelines(json.dumps(row) + "\n" for row in rows)
 
     def truncate_log(self, size: int) -> None:
         """Drop what was logged after the checkpoint that a run resumes from.

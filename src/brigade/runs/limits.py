@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import jax
+
 from brigade.core import Environment
 from brigade.errors import UserError
 from brigade.machine import memory, size
@@ -73,11 +75,12 @@ def tasks_bytes(env: Environment, tasks: int) -> int:
 
 def check_state_fits(state: Any) -> None:
     """Refuse a training state, with all its buffers, that no memory holds."""
-    import jax
+    require_memory(size_of(state), "the training state", "--seeds, the network or the buffer")
 
-    leaves = jax.tree.leaves(state)
-    needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
-    require_memory(needed, "the training state", "--seeds, the network or the buffer")
+
+def size_of(tree: Any) -> int:
+    """Bytes of a tree of arrays or shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def record_bytes(config: RunConfig) -> int:
@@ -89,7 +92,5 @@ def record_bytes(config: RunConfig) -> int:
 
 def total_memory() -> int:
     """Memory of all devices, or of the machine if they share it."""
-    import jax
-
     limits = [(device.memory_stats() or {}).get("bytes_limit") for device in jax.local_devices()]
     return max(memory(), sum(limit for limit in limits if limit))

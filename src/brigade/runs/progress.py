@@ -8,7 +8,7 @@ import time
 import numpy as np
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.text import Text
 
 from brigade.runs.config import Experiment
 from brigade.train import Position, Progress
@@ -33,7 +33,7 @@ class Display:
     def start(self) -> None:
         """All settings are valid and the run starts; compilation comes first."""
         if self.is_live:
-            self.live.update(self.table("compiling"))
+            self.live.update(Text("compiling"))
             self.live.start()
         elif not self.quiet:
             print("compiling", file=self.console.file, flush=True)
@@ -52,7 +52,7 @@ class Display:
         line = self.describe(progress, position, experiment, score)
         now = time.monotonic()
         if self.is_live:
-            self.live.update(self.table(line))
+            self.live.update(Text(line))
             if progress.evaluated:
                 self.console.print(self.evaluation(progress, position))
         elif progress.evaluated or now - self.line > LINE_SECONDS:
@@ -87,12 +87,6 @@ class Display:
         scores = task_means(position.record.score[-1])[: progress.task + 1]
         shown = " ".join(f"{score:.2f}" for score in scores[-12:])
         return f"{progress.steps:>11,} steps, scores {'... ' if len(scores) > 12 else ''}{shown}"
-
-    def table(self, line: str) -> Table:
-        """The live line."""
-        grid = Table.grid()
-        grid.add_row(line)
-        return grid
 
 
 def task_means(score: np.ndarray) -> np.ndarray:

@@ -25,9 +25,9 @@ from brigade.runs.checkpoints import (
     read_policies,
     read_record,
 )
-from brigade.runs.code_files import copies
-from brigade.runs.config import Experiment, from_dict, from_json, settings_of_run
-from brigade.runs.export import policies_of
+from brigade.runs.config import Experiment, from_dict
+from brigade.runs.config_files import kept_by
+from brigade.runs.export import LoadedRun, as_loaded, policies_of
 from brigade.runs.extend import (
     LENGTHS,
     changed_lengths,
@@ -38,8 +38,7 @@ from brigade.runs.extend import (
 )
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.interrupt import until_ctrl_c
-from brigade.runs.loaded import LoadedRun, as_loaded
-from brigade.runs.partner_files import name_by_hash, with_paths
+from brigade.runs.kept_files import copies, name_by_hash, with_paths
 from brigade.runs.sessions import add_session
 from brigade.runs.snapshots import save_snapshot, snapshot_numbers
 from brigade.runs.trust import require_trust
@@ -204,10 +203,9 @@ def read_experiment(
     folder: RunFolder, trust: bool, say: Callable[[str], None] = print
 ) -> Experiment:
     """The experiment of a run folder. Python files its config names need `trust`."""
-    text = folder.read_config()
-    config = settings_of_run(text, str(folder.path / "config.json"))
-    require_trust(config, trust, str(folder.path))
-    return from_json(text, folder.path, say)
+    kept = kept_by(folder)
+    require_trust(kept.settings, trust, str(folder.path))
+    return from_dict(kept.own(say))
 
 
 def default_path(experiment: Experiment) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 def add_session(folder: RunFolder, did: str, **more: Any) -> None:
     """Add a line that says what was done, when, and with which versions and devices."""
     session = {"did": did, "time": datetime.now(UTC).isoformat(timespec="seconds")}
-    folder.append_line(FILE, json.dumps(session | made_with() | more))
+    folder.append_rows(FILE, [session | made_with() | more])
 
 
 def made_with() -> dict[str, Any]:

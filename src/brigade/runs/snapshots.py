@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from brigade.core.trees import pick, stack
 from brigade.errors import UserError
 from brigade.metrics.zsc_eval import half_skill_checkpoint
 from brigade.partners.files import SUFFIX, Policies, load_policies
@@ -67,12 +66,12 @@ def at_stages(run: Path, final: Policies, stages: Sequence[str]) -> Policies:
         history = [at(policies, str(member["name"])) for policies in earlier]
         # The last snapshot is the final policy itself.
         history = [entry for entry in history if entry[0]["steps"] != member["steps"]]
-        history.append((dict(member), member_params(final, index)))
+        history.append((dict(member), pick(final.params, index)))
         for stage in stages:
             about, params = history[stage_index(history, stage)]
             name = str(member["name"]) if stage == "final" else f"{member['name']}-{stage}"
             found.append(({**about, "name": name, "stage": stage}, params))
-    params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in found])
+    params = stack([params for _, params in found])
     return Policies(final.policy, params, final.game, [about for about, _ in found], final.origin)
 
 
@@ -95,9 +94,4 @@ def at(policies: Policies, name: str) -> tuple[dict[str, Any], Any]:
     if name not in policies.names:
         raise UserError(f"a snapshot lacks {name}; it is of another run")
     index = policies.names.index(name)
-    return dict(policies.members[index]), member_params(policies, index)
-
-
-def member_params(policies: Policies, index: int) -> Any:
-    """The parameters of one member."""
-    return jax.tree.map(lambda x: x[index], policies.params)
+    return dict(policies.members[index]), pick(policies.params, index)

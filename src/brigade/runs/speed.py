@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from brigade.core import Round, Trajectory
-from brigade.runs.assemble import Parts, abstract_state, assemble
+from brigade.core.trees import pick
+from brigade.runs.assemble import Parts, assemble
 from brigade.runs.config import Experiment
+from brigade.runs.limits import size_of
 from brigade.train import TrainState
-from brigade.train.programs import next_turn, pick
-from brigade.train.trainer import stack_sequences
+from brigade.train.programs import next_turn
 
 TIMED_STEPS = 6400  # a rollout of about this size is timed; the time is then extrapolated
 
@@ -35,7 +34,7 @@ def experiment_speed(experiment: Experiment) -> Speed:
     """Time whole updates on a small rollout, with the experiment's settings and one seed."""
     small = shrunk(experiment)
     parts = assemble(small)
-    rounds, cast = stack_sequences(parts.sequences, parts.lineup.pairings), parts.lineup.cast
+    rounds, cast = parts.rounds, parts.lineup.cast
     state = parts.trainer.begin_task(parts.trainer.init(parts.seeds, rounds, cast), rounds, 0)
 
     def step(_: int) -> Any:
@@ -87,8 +86,7 @@ def cost(experiment: Experiment, parts: Parts) -> Cost:
     updates = config.total_tasks * config.updates_per_task
     per_task = -(-config.updates_per_task // config.eval_every)
     evaluations = 1 + config.total_tasks * per_task
-    state = abstract_state(parts)
-    rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
+    state, rounds = parts.abstract_state(), parts.rounds
     one_seed = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), state)
 
     def rollout(state: TrainState, now: Round) -> Trajectory:
@@ -107,12 +105,4 @@ def cost(experiment: Experiment, parts: Parts) -> Cost:
         state_bytes=state_bytes,
         parameters=sum(x.size for x in jax.tree.leaves(one_seed.learner.params)),
         disk_bytes=2 * state_bytes + record + 300 * updates,
-    )
-
-
-def size_of(tree: Any) -> int:
-    """Bytes of a tree of arrays or shapes."""
-    return sum(
-        x.size * (8 if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else np.dtype(x.dtype).itemsize)
-        for x in jax.tree.leaves(tree)
     )

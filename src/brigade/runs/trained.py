@@ -15,6 +15,7 @@ import numpy as np
 from brigade import registry
 from brigade.core import Environment, Key, Policy, View
 from brigade.core.compile import jit
+from brigade.core.trees import pick, stack
 from brigade.envs.gif import save_gif
 from brigade.errors import UserError
 from brigade.partners.files import Policies, load_policies
@@ -52,7 +53,7 @@ class TrainedPolicy:
         if seat is not None and not 0 <= seat < self._seats:
             raise UserError(f"seat is {seat}; it must be from 0 to {self._seats - 1}")
         seats = slice(None) if seat is None else slice(seat, seat + 1)
-        now = jax.tree.map(lambda leaf: leaf[seats], (view.replace(state=None), self._carry))
+        now = pick((view.replace(state=None), self._carry), seats)
         key = jax.random.fold_in(self._key, self._steps)
         action, carry = act(self._policy, self._params, *now, key, greedy)
         self._carry = jax.tree.map(lambda old, new: old.at[seats].set(new), self._carry, carry)
@@ -110,7 +111,7 @@ class Game:
     def film(self, path: str | Path) -> Path:
         """Save the episode so far as a GIF, in a new file."""
         target = new_file(path, ".gif")
-        states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *self._states)
+        states = stack(self._states)
         frames = self.env.frames(states, self.task)
         if frames is None:
             raise UserError(f"{type(self.env).__name__} cannot be filmed: it has no frames()")
@@ -137,7 +138,7 @@ class PolicyFile:
     def policy(self, name: str | None = None, *, seed: int | None = None) -> TrainedPolicy:
         """A policy by its name, or the first one of a seed of its run; by default the first."""
         index = find_member(self.policies.members, name, seed)
-        params = jax.tree.map(lambda leaf: leaf[index], self.policies.params)
+        params = pick(self.policies.params, index)
         home, seats = partial(self.home, index), int(self.policies.game["seats"])
         return TrainedPolicy(self.names[index], self.policies.policy, params, seats, home)
 
@@ -210,7 +211,7 @@ def act(
     """Actions [seats, ...] and the next recurrent states: a table with one game."""
     memory, views = jax.tree.map(lambda leaf: leaf[None], (carry, view))
     action, after, _ = policy.act(params, memory, views, key, greedy)
-    return action[0], jax.tree.map(lambda leaf: leaf[0], after)
+    return action[0], pick(after, 0)
 
 
 @partial(jit, static_argnums=0)

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +114,8 @@ class WeightsAndBiases:
 
 def new_place(settings: WandbSettings, config: Mapping[str, Any]) -> Where:
     """Where a new run is logged."""
-    given = replace(
-        settings, project=settings.project or PROJECT, group=settings.group or group_of(config)
-    )
-    return Where(secrets.token_hex(8), given.project, given.entity, given.group)
+    project, group = settings.project or PROJECT, settings.group or group_of(config)
+    return Where(secrets.token_hex(8), project, settings.entity, group)
 
 
 def read_where(path: Path) -> Where | None:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from brigade.core import Acting, Array, Environment, Key, Source, Trajectory
+from brigade.core import Acting, Array, Environment, Key, Seating, Source, TimeStep, Trajectory
 from brigade.core.compile import unroll
 from brigade.train.play import Games, play_step, reset_all, restart, start_games
 from brigade.train.players import Players, Seated, take_seats
@@ -48,19 +48,7 @@ def collect(
         then, after = played.after.step, played.after
         extras = played.extras | targets_of(env, players, seated, state.env_state, task)
         extras = with_actions(players, extras, played.action)
-        valid = ~now.truncated
-        record = Trajectory(
-            view=players.own_view(seated, now.view),
-            action=of_own_seats(players, seated, played.action),
-            reward=of_own_seats(players, seated, then.reward),
-            terminated=then.terminated & valid,
-            truncated=then.truncated & valid,
-            valid=valid,
-            info=then.info,
-            extras=extras,
-            last_view=None,
-            last={},
-        )
+        record = recorded(players, seated, now, played.action, then, extras, ~now.truncated)
         if restarts:
             ended = then.terminated | now.truncated
             after = restart(after, ended, *reset_all(env, reset_key, task, num_envs))
@@ -80,14 +68,51 @@ def collect(
         end, (carry, traj) = jax.lax.scan(sequence, state, keys)
         traj = jax.tree.map(lambda x: x.reshape(num_steps, *x.shape[2:]), traj)
     _, _, last = players.act(seated, end.memory, end.step.view, last_key)
-    traj = traj.replace(
-        last_view=players.own_view(seated, end.step.view),
+    return end, with_end(players, seated, traj, end.step, last, carry, state.seating)
+
+
+def recorded(
+    players: Players,
+    seated: Seated,
+    now: TimeStep,
+    action: Array,
+    then: TimeStep,
+    extras: dict[str, Any],
+    valid: Array,
+) -> Trajectory:
+    """One timestep of a rollout [num_envs, ...]; what belongs to its end is added by `with_end`."""
+    return Trajectory(
+        view=players.own_view(seated, now.view),
+        action=of_own_seats(players, seated, action),
+        reward=of_own_seats(players, seated, then.reward),
+        terminated=then.terminated & valid,
+        truncated=then.truncated & valid,
+        valid=valid,
+        info=then.info,
+        extras=extras,
+        last_view=None,
+        last={},
+    )
+
+
+def with_end(
+    players: Players,
+    seated: Seated,
+    traj: Trajectory,
+    now: TimeStep,
+    last: dict[str, Any],
+    carry: Any,
+    seating: Seating | None,
+) -> Trajectory:
+    """The rollout with the timestep after it, what the policy records there, and the seats."""
+    num_envs = len(now.truncated)
+    return traj.replace(
+        last_view=players.own_view(seated, now.view),
         last=last,
         carry=carry,
-        seating=state.seating,
+        seating=seating,
         seat=players.seat_numbers(seated, num_envs) if players.own_seats else None,
     )
-    return end, traj
 
 
 def targets_of(
@@ -140,8 +165,8 @@ def rollouts_per_seating(env: Environment, num_steps: int) -> int:
 
 
 @dataclass(frozen=True)
-class DeviceSource(Source):
-    """Rollouts from JAX environments, in the same compiled program as the update."""
+class GamesSource(Source):
+    """Rollouts of games that are played side by side."""
 
     env: Environment
     players: Players
@@ -164,8 +189,13 @@ class DeviceSource(Source):
 
     @property
     def steps_per_rollout(self) -> int:
-        """Environment steps per rollout."""
+        """Environment steps per rollout; on the host, slots after episodes count as steps, too."""
         return self.num_envs * self.num_steps
+
+
+@dataclass(frozen=True)
+class DeviceSource(GamesSource):
+    """Rollouts from JAX environments, in the same compiled program as the update."""
 
     def start(self, key: Key, task: Any) -> Games:
         """Start new episodes."""

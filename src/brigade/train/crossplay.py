@@ -23,6 +23,7 @@ from brigade.core import (
 )
 from brigade.core.compile import jit
 from brigade.core.streams import SECOND_SEAT
+from brigade.core.trees import pick
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.players import Players
 
@@ -67,12 +68,18 @@ def cross_play(env: Environment, task: Any, cast: Cast, episodes: int, key: Key)
     """Play all ordered pairs, with one compiled program per pair of architectures."""
     if env.num_agents < 2:
         raise ValueError("cross-play needs a game with two seats or more")
-    score, returns = np.zeros((2, cast.size, cast.size, episodes), np.float32)
-    for block in blocks(cast, cast, key):
+    return play_all(env, task, cast, cast, episodes, key)
+
+
+def play_all(
+    env: Environment, task: Any, first: Cast, second: Cast, episodes: int, key: Key
+) -> CrossPlay:
+    """Play all policies of one cast on seat 0 with all of another."""
+    score, returns = np.zeros((2, first.size, second.size, episodes), np.float32)
+    for block in blocks(first, second, key):
         played = play_block(env, *block.groups, episodes, block.params, task, block.key)
-        played = jax.device_get(played)
-        score[block.place] = played.score.reshape(*block.shape, episodes)
-        returns[block.place] = played.returns.reshape(*block.shape, episodes)
+        score[block.place] = np.asarray(played.score).reshape(*block.shape, episodes)
+        returns[block.place] = np.asarray(played.returns).reshape(*block.shape, episodes)
     return CrossPlay(score, returns)
 
 
@@ -82,15 +89,10 @@ def play_with(
     """Returns [ego, partner, the ego's seat, episode] of all egos with all partners."""
     if env.num_agents != 2:
         raise ValueError(f"this needs a game with two seats; here there are {env.num_agents}")
-    first, second = np.zeros((2, egos.size, partners.size, episodes), np.float32)
-    for block in blocks(egos, partners, key):
-        played = play_block(env, *block.groups, episodes, block.params, task, block.key)
-        first[block.place] = np.asarray(played.returns).reshape(*block.shape, episodes)
-    for block in blocks(partners, egos, jax.random.fold_in(key, SECOND_SEAT)):
-        played = play_block(env, *block.groups, episodes, block.params, task, block.key)
-        swapped = np.asarray(played.returns).reshape(*block.shape, episodes)
-        second[block.place[::-1]] = swapped.swapaxes(0, 1)
-    return np.stack([first, second], axis=2)
+    second_key = jax.random.fold_in(key, SECOND_SEAT)
+    first = play_all(env, task, egos, partners, episodes, key).returns
+    second = play_all(env, task, partners, egos, episodes, second_key).returns
+    return np.stack([first, second.swapaxes(0, 1)], axis=2)
 
 
 @partial(jit, static_argnums=(0, 1, 2, 3))
@@ -111,6 +113,6 @@ def play_block(
     pairing = Pairing(jnp.ones(second.size), jnp.zeros((1, 1), jnp.int32), seating)
     first_params, second_params = params
     if first.size == 1:
-        first_params = jax.tree.map(lambda x: x[0], first_params)
+        first_params = pick(first_params, 0)
     evaluator = Evaluator(env, players, ContinualMethod(), episodes, first.greedy)
     return evaluator.play(Acting(first_params, (second_params,)), Round(task, pairing), key)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Acting, Array, ContinualMethod, Environment, Key, Pairing, Round, Seating
+from brigade.core.trees import choose
 from brigade.train.collect import of_own_seats
 from brigade.train.members import by_member, over_members
 from brigade.train.play import Games, play_step, reset_all, start_games
@@ -168,11 +169,7 @@ class Evaluator:
         by_seat = jnp.broadcast_to(running[:, None], (len(running), own))
         if seated.places is not None and seated.own is not None:
             by_seat = by_member(by_seat, seated.places, len(seated.own))
-
-        def frozen(new: Array, old: Array) -> Array:
-            return jnp.where(by_seat.reshape(*by_seat.shape, *[1] * (new.ndim - 2)), new, old)
-
-        return after._replace(learner=jax.tree.map(frozen, after.learner, before.learner))
+        return after._replace(learner=choose(by_seat, after.learner, before.learner))
 
 
 def acting_params(

@@ -21,20 +21,23 @@ from brigade.core import (
     Acting,
     HostGames,
     Key,
-    Memories,
     Round,
-    Seating,
     Simulator,
     SimulatorError,
-    Source,
     TimeStep,
     Trajectory,
-    View,
 )
 from brigade.errors import UserError
-from brigade.train.collect import of_own_seats, reseated, with_actions
+from brigade.train.collect import (
+    GamesSource,
+    of_own_seats,
+    recorded,
+    reseated,
+    with_actions,
+    with_end,
+)
 from brigade.train.evaluate import Evaluation, Evaluator, seating_of, shape_of
-from brigade.train.play import Games
+from brigade.train.play import Games, games_of
 from brigade.train.players import Players, Seated
 
 MOST_FAILURES = 5  # in a row, before a run is given up
@@ -112,26 +115,16 @@ class Slots(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HostSource(Source):
+class HostSource(GamesSource):
     """Rollouts from simulators. Episodes start anew after a crash and when a run is resumed."""
 
     env: Simulator
-    players: Players
-    num_envs: int = 16
-    num_steps: int = 128
-    tables: int = 1
-    carry_every: int = 1  # timesteps; see `Learner.carry_every`
     seeds: int = 1  # as many sets of games stay open
     purpose: str = "training"
 
     @property
     def traced(self) -> bool:
         return False
-
-    @property
-    def steps_per_rollout(self) -> int:
-        """Environment steps per rollout; the slots after episodes count as steps, too."""
-        return self.num_envs * self.num_steps
 
     def for_clones(self) -> HostSource:
         return replace(self, purpose="clones")
@@ -142,12 +135,8 @@ class HostSource(Source):
     def start(self, key: Key, task: Any) -> Games:
         """A state whose games are opened by the next rollout; its key stands for them."""
         now = jax.tree.map(jnp.asarray, self.env.blank(self.num_envs))
-        memory = self.players.initial_memory(self.num_envs, self.env.num_agents, self.tables)
-        games = Games(jax.random.key_data(key), now, memory)
-        if self.players.alone:
-            return games
-        unassigned = jnp.zeros((self.tables, self.env.num_agents), jnp.int32)
-        return games.replace(seating=Seating(unassigned, unassigned == 1), rollouts=jnp.int32(0))
+        env_state = jax.random.key_data(key)
+        return games_of(self.players, env_state, now, self.env.num_agents, self.tables)
 
     def example(self, state: Games, acting: Acting, task: Any, key: Key) -> Trajectory:
         """A rollout of zeros."""
@@ -172,7 +161,7 @@ class HostSource(Source):
         self, state: Games, acting: Acting, task_id: np.ndarray, key: Key
     ) -> tuple[Games, Trajectory]:
         start_key, play_key, last_key = jax.random.split(key, 3)
-        state, over = _reseated(self, acting, state)
+        state, over = _reseated(self.env, acting, state, self.num_steps)
         user = (self, np.asarray(state.env_state).tobytes())
         with OPEN.lent(self.env, self.num_envs, self.purpose, user, self.seeds) as (games, now):
             if now is None or (over & ~np.asarray(state.step.truncated)).any():
@@ -183,15 +172,13 @@ class HostSource(Source):
                 if step % self.carry_every == 0:
                     carries.append(_carry_to_train(self.players, seated, memory))
                 now = with_task(now, task_id)
-                action, memory, extras = act(
-                    self.players, seated, memory, now.view, act_key, greedy=False
-                )
+                action, memory, extras = act(self.players, seated, memory, now.view, act_key)
                 then = games.step(np.asarray(action))
                 slots.append(Slots(now, action, then, with_actions(self.players, extras, action)))
                 now = then
         now = with_task(now, task_id)
         OPEN.keep(self.purpose, user, games, now, self.seeds)
-        last = act(self.players, seated, memory, now.view, last_key, greedy=False)[2]
+        last = act(self.players, seated, memory, now.view, last_key)[2]
         played, carry = (
             jax.tree.map(lambda *leaves: np.stack(leaves), *each) for each in (slots, carries)
         )
@@ -203,26 +190,12 @@ class HostSource(Source):
     ) -> Trajectory:
         """The rollout; a slot after the end of an episode is not a step."""
         players = self.players
-        then, valid = slots.then, ~(slots.now.terminated | slots.now.truncated)
 
-        def own(x: Any) -> Any:
-            return jax.vmap(lambda each: of_own_seats(players, seated, each))(x)
+        def slot(now: TimeStep, action: Any, then: TimeStep, extras: Any) -> Trajectory:
+            valid = ~(now.terminated | now.truncated)
+            return recorded(players, seated, now, action, then, extras, valid)
 
-        return Trajectory(
-            view=jax.vmap(lambda each: players.own_view(seated, each))(slots.now.view),
-            action=own(slots.action),
-            reward=own(then.reward),
-            terminated=then.terminated & valid,
-            truncated=then.truncated & valid,
-            valid=valid,
-            info=then.info,
-            extras=slots.extras,
-            last_view=players.own_view(seated, now.view),
-            last=last,
-            seating=seating,
-            seat=players.seat_numbers(seated, self.num_envs) if players.own_seats else None,
-            carry=carry,
-        )
+        return with_end(players, seated, jax.vmap(slot)(*slots), now, last, carry, seating)
 
 
 def seed_of(key: Key) -> int:
@@ -236,32 +209,14 @@ def with_task(now: TimeStep, task_id: np.ndarray) -> TimeStep:
     return now.replace(view=now.view.replace(task_id=numbers))
 
 
-@partial(jax.jit, static_argnums=0)
-def _reseated(source: HostSource, acting: Acting, state: Games) -> tuple[Games, jax.Array]:
-    return reseated(source.env, acting, state, source.num_steps)
-
-
-@partial(jax.jit, static_argnums=0)
-def _take_seats(players: Players, acting: Acting) -> Seated:
-    return players.take_seats(acting)
-
-
-@partial(jax.jit, static_argnums=0)
-def _carry_to_train(players: Players, seated: Seated, memory: Memories) -> Any:
-    return players.carry_to_train(seated, memory)
-
-
-@partial(jax.jit, static_argnums=0)
-def _trajectory(source: HostSource, *played: Any) -> Trajectory:
-    return source.trajectory(*played)
-
-
-@partial(jax.jit, static_argnums=0, static_argnames="greedy")
-def act(
-    players: Players, seated: Seated, memory: Memories, view: View, key: Key, greedy: bool
-) -> tuple[Any, Memories, Any]:
-    """All seats act, as one compiled program."""
-    return players.act(seated, memory, view, key, greedy)
+# The compiled parts between the steps of simulators.
+_reseated = jax.jit(reseated, static_argnums=(0, 3))
+_take_seats = jax.jit(Players.take_seats, static_argnums=0)
+_carry_to_train = jax.jit(Players.carry_to_train, static_argnums=0)
+_trajectory = jax.jit(HostSource.trajectory, static_argnums=0)
+_frozen = jax.jit(Evaluator.frozen_after_end, static_argnums=0)
+_of_own_seats = jax.jit(of_own_seats, static_argnums=0)
+act = jax.jit(Players.act, static_argnums=0, static_argnames="greedy")
 
 
 def play_episodes(evaluator: Evaluator, acting: Acting, now: Round, key: Key) -> Evaluation:
@@ -308,16 +263,6 @@ def _play_episodes(evaluator: Evaluator, acting: Acting, now: Round, key: Key) -
         return x if in_a_row > 1 else x[:, :, :, 0]
 
     return Evaluation(shaped(score), shaped(returns), shaped(events))
-
-
-@partial(jax.jit, static_argnums=0)
-def _frozen(evaluator: Evaluator, seated: Seated, running: Any, after: Any, before: Any) -> Any:
-    return evaluator.frozen_after_end(seated, running, after, before)
-
-
-@partial(jax.jit, static_argnums=0)
-def _of_own_seats(players: Players, seated: Seated, x: Any) -> Any:
-    return of_own_seats(players, seated, x)
 
 
 def film_on_host(

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Key, Matchmaker, Pairing, Round
-from brigade.metrics.record import FEW_SHOT, HELD_OUT, HELD_OUT_AXES, ROW_AXIS, SCORE_AXES
+from brigade.core.trees import pick
+from brigade.metrics.record import FEW_SHOT, HELD_OUT, HELD_OUT_AXES, SCORE_AXES
 from brigade.train.evaluate import Evaluation, Evaluator, acting_params
-from brigade.train.programs import TrainState, evaluate, pick
-from brigade.train.trainer import AlsoEvaluate, Position, Trainer
+from brigade.train.programs import TrainState, evaluate
+from brigade.train.trainer import AlsoEvaluate, Position, Trainer, add_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +37,8 @@ class HeldOut(AlsoEvaluate):
         # The partners are those given, never the matchmaker's own, such as copies of the learner.
         as_given = replace(trainer, matchmaker=Matchmaker())
         played = evaluate(as_given, self.evaluator, state, now, keys, self.params, [index])
-        seed = HELD_OUT_AXES.index("seed")
-        for name, values in (("score", played.score), ("returns", played.returns)):
-            by_partner = np.moveaxis(np.asarray(values)[:, 0], 0, seed)
-            axes = with_attempts(HELD_OUT_AXES, by_partner.ndim)
-            record.add(f"{HELD_OUT}_{name}", by_partner, axes)
+        score, returns = played.score[:, 0], played.returns[:, 0]
+        add_scores(record, f"{HELD_OUT}_", HELD_OUT_AXES, score, returns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +71,11 @@ class FewShot(AlsoEvaluate):
                 self.trainer, self.evaluator, clone, one_task, task_keys[:, 1], cast, [index]
             )
             by_task.append(played)
-        seed = SCORE_AXES.index("seed")
-        found = {
-            "score": [played.score for played in by_task],
-            "returns": [played.returns for played in by_task],
-        }
-        for name, parts in found.items():
-            values = np.concatenate(parts, axis=1)
-            axes = with_attempts(SCORE_AXES, values.ndim)
-            record.add(f"{FEW_SHOT}_{name}", np.moveaxis(values, 0, seed), axes)
+        score, returns = (
+            np.concatenate(parts, axis=1)
+            for parts in zip(*((played.score, played.returns) for played in by_task), strict=True)
+        )
+        add_scores(record, f"{FEW_SHOT}_", SCORE_AXES, score, returns)
 
     def adapted(
         self,
@@ -108,8 +102,3 @@ class FewShot(AlsoEvaluate):
             clone = clone.replace(matches=jax.tree.map(jnp.copy, state.matches))
             clone, _ = self.trainer.step(clone, rounds, index, cast)
         return clone
-
-
-def with_attempts(axes: tuple[str, ...], number: int) -> tuple[str, ...]:
-    """The axes, with that of consecutive episodes if there is one more."""
-    return axes if len(axes) == number else (*axes, ROW_AXIS)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Array, Environment, Key, Memories, Seating, TimeStep
+from brigade.core.trees import choose, pick
 from brigade.train.players import Players, Seated
 
 
@@ -34,13 +35,18 @@ def start_games(
     env: Environment, players: Players, key: Key, task: Any, num_envs: int, tables: int = 1
 ) -> Games:
     """New episodes with initial recurrent states; seats are not assigned yet."""
-    env_state, step = reset_all(env, key, task, num_envs)
-    memory = players.initial_memory(num_envs, env.num_agents, tables)
+    return games_of(players, *reset_all(env, key, task, num_envs), env.num_agents, tables)
+
+
+def games_of(
+    players: Players, env_state: Any, step: TimeStep, num_agents: int, tables: int
+) -> Games:
+    """Games at their first timestep."""
+    memory = players.initial_memory(len(step.truncated), num_agents, tables)
     if players.alone:
         return Games(env_state, step, memory)
-    unassigned = jnp.zeros((tables, env.num_agents), jnp.int32)
-    seating = Seating(unassigned, unassigned == 1)
-    return Games(env_state, step, memory, seating, jnp.int32(0))
+    unassigned = jnp.zeros((tables, num_agents), jnp.int32)
+    return Games(env_state, step, memory, Seating(unassigned, unassigned == 1), jnp.int32(0))
 
 
 def play_step(
@@ -66,17 +72,8 @@ def play_step(
 
 def restart(games: Games, over: Array, env_state: Any, step: TimeStep) -> Games:
     """Start new episodes where `over` [num_envs]; the view's `first` resets recurrent states."""
-    env_state, step = restart_where(over, (env_state, step), (games.env_state, games.step))
+    env_state, step = choose(over, (env_state, step), (games.env_state, games.step))
     return games.replace(env_state=env_state, step=step)
-
-
-def restart_where(over: Array, fresh: Any, running: Any) -> Any:
-    """Leaves [num_envs, ...] of `fresh` where an episode is over, else of `running`."""
-
-    def pick(new: Array, old: Array) -> Array:
-        return jnp.where(over.reshape(over.shape + (1,) * (old.ndim - 1)), new, old)
-
-    return jax.tree.map(pick, fresh, running)
 
 
 def reset_all(env: Environment, key: Key, task: Any, num_envs: int) -> tuple[Any, TimeStep]:
@@ -110,13 +107,13 @@ def film(
         now, later = jax.random.split(key)
         played = play_step(env, players, seated, games, (now, later), task, greedy)
         record = (played.after.env_state, played.after.step.replace(view=None))
-        return played.after, jax.tree.map(lambda x: x[table], record)
+        return played.after, pick(record, table)
 
     start_key, play_key = jax.random.split(key)
     start = start_games(env, players, start_key, task, tables, tables)
     keys = jax.random.split(play_key, env.horizon)
     _, (states, steps) = jax.lax.scan(step, start, keys)
     length = int((steps.terminated | steps.truncated).argmax()) + 1  # later steps do not count
-    first = jax.tree.map(lambda leaf: leaf[table], start.env_state)
+    first = pick(start.env_state, table)
     whole = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:length]]), first, states)
-    return whole, jax.tree.map(lambda leaf: leaf[:length], steps)
+    return whole, pick(steps, slice(length))

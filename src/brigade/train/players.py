@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Acting, Array, Everyone, Group, Key, Matchmaker, Memories, Policy, View
+from brigade.core.trees import choose, pick
 from brigade.train.members import by_member, by_table, over_members, places_of
 
 
@@ -144,7 +145,7 @@ class Players:
                 act_now() if len(self.cast) == 1 else jax.lax.cond(here.any(), act_now, idle)
             )
             here = jnp.repeat(here, len(of_group) // tables, axis=0)
-            others = jnp.where(_expanded(here, of_group), of_group, others)
+            others = choose(here, of_group, others)
             carries.append(after)
         joint = take_seats(jnp.concatenate([action, others], axis=1), seated.order)
         return joint, Memories(carry, tuple(carries)), extras
@@ -249,7 +250,7 @@ def group_acts(
 def at_places(group: Group, params: Any, place: Array) -> Any:
     """Parameters by table and seat [tables, seats, ...], or as they are if that is not needed."""
     if group.size == 1:
-        return jax.tree.map(lambda x: x[0], params)
+        return pick(params, 0)
     if group.balanced:
         return params
     return jax.tree.map(lambda x: jnp.take(x, place, axis=0, mode="clip"), params)
@@ -265,8 +266,3 @@ def take_seats(tree: Any, seats: Array) -> Any:
         return jnp.take_along_axis(blocks, index, axis=2).reshape(len(x), -1, *x.shape[2:])
 
     return jax.tree.map(take, tree)
-
-
-def _expanded(mask: Array, x: Array) -> Array:
-    """The mask [num_envs, seats] with trailing axes to broadcast against `x`."""
-    return mask.reshape(*mask.shape, *[1] * (x.ndim - 2))

@@ -28,6 +28,7 @@ from brigade.core import (
 )
 from brigade.core.compile import jit
 from brigade.core.streams import AFTER_ROLLOUT, BEGIN_TASK, MATCHES, SEATS, TASKS
+from brigade.core.trees import pick, put
 from brigade.train.evaluate import Evaluation, Evaluator
 from brigade.train.host import play_episodes
 from brigade.train.members import for_each, split
@@ -48,25 +49,10 @@ class TrainState(struct.PyTreeNode):
     key: Key
 
 
-def pick(tree: Any, index: Array | int) -> Any:
-    """One entry of stacked leaves."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def stack(trees: Sequence[Any]) -> Any:
-    """Trees of the same structure as one, leaves [number of trees, ...]."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-def put(trees: Any, index: Array | int, tree: Any) -> Any:
-    """Stacked leaves with one entry replaced."""
-    return jax.tree.map(lambda leaves, leaf: leaves.at[index].set(leaf), trees, tree)
-
-
 def example_batch(learner: Learner, key: Key, state: LearnerState, traj: Trajectory) -> Any:
     """One minibatch of a rollout, in the form that methods get."""
     _, data, indices = learner.prepare(state, traj, key)
-    first = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    first = learner.take(data, pick(indices, 0))
     return learner.standalone(first)
 
 
@@ -262,21 +248,23 @@ def turn_of_seed(
     return next_turn(trainer, pick(states, row), pick(pick(rounds, row), index), cast, splits)
 
 
-@partial(jit, static_argnums=0, donate_argnums=1)
-def learned_by_seed(
-    trainer: Trainer, states: TrainState, row: int, source: Any, traj: Trajectory
-) -> tuple[TrainState, Metrics]:
-    """The states after a seed has learned from its rollout."""
-    state, metrics = learned(trainer, pick(states, row), source, traj)
-    return put(states, row, state), metrics
-
-
 @partial(jit, static_argnums=(0, 1), donate_argnums=2)
-def ended_for_seed(
-    trainer: Trainer, phase: str, states: TrainState, row: int, source: Any, traj: Trajectory
-) -> TrainState:
-    """The states after `end_phase` has seen a batch of a seed's rollout."""
-    return put(states, row, ended(trainer, phase, pick(states, row), source, traj))
+def after_rollout(
+    trainer: Trainer,
+    phase: str | None,
+    states: TrainState,
+    row: int,
+    source: Any,
+    traj: Trajectory,
+) -> tuple[TrainState, Metrics]:
+    """The states after a seed has learned from its rollout or, if a phase has ended, after
+    `end_phase` has seen a batch of it."""
+    state, metrics = (
+        learned(trainer, pick(states, row), source, traj)
+        if phase is None
+        else (ended(trainer, phase, pick(states, row), source, traj), {})
+    )
+    return put(states, row, state), metrics
 
 
 def evaluate(

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, PartitionSpec
 
+from brigade.core.trees import pick
+
 
 def over_seeds(
     one_seed: Callable[..., Any],
@@ -49,5 +51,5 @@ def _seeds_of_a_device(
         return jax.lax.map(lambda of_seed: one_seed(shared, *of_seed), arguments)
     if seeds > 1:
         return jax.vmap(partial(one_seed, shared))(*arguments)
-    alone = one_seed(shared, *jax.tree.map(lambda leaf: leaf[0], arguments))
+    alone = one_seed(shared, *pick(arguments, 0))
     return jax.tree.map(lambda leaf: leaf[None], alone)

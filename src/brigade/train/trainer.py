@@ -24,10 +24,11 @@ from brigade.core import (
 )
 from brigade.core.checks import at_least
 from brigade.core.streams import EVALUATION, MORE_EVALUATIONS, TASKS
+from brigade.core.trees import pick, stack
 from brigade.metrics.record import EVENT_AXES, ROW_AXIS, SCORE_AXES, Record
 from brigade.train import programs
 from brigade.train.evaluate import Evaluation, Evaluator
-from brigade.train.programs import TrainState, pick, stack
+from brigade.train.programs import TrainState
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,7 @@ class Trainer:
         trainer = self.on_task(index)
         if trainer.source.traced:
             return programs.step(trainer, state, rounds, jnp.int32(index), cast)
-        metrics = []
-        for row in range(len(state.key)):
-            turn = programs.turn_of_seed(trainer, state, rounds, (row, index), cast, 3)
-            source, traj = trainer.source.next(*turn)
-            state, of_seed = programs.learned_by_seed(trainer, state, row, source, traj)
-            restarts = jnp.float32(trainer.source.restarts())
-            metrics.append({**of_seed, "simulator_restarts": restarts})
-        return state, stack(metrics)
+        return trainer._on_host(state, rounds, index, cast)
 
     def end_phase(
         self, state: TrainState, rounds: Round, index: int, phase: str, cast: Any = ()
@@ -149,11 +143,21 @@ class Trainer:
             return programs.end_phase(trainer, phase, state, rounds, jnp.int32(index), cast)
         if not self.method.ends_matter:
             return state
-        for row in range(len(state.key)):  # simulators cannot go back: these steps were played
-            turn = programs.turn_of_seed(trainer, state, rounds, (row, index), cast, 4)
-            source, traj = trainer.source.next(*turn)
-            state = programs.ended_for_seed(trainer, phase, state, row, source, traj)
-        return state
+        return trainer._on_host(state, rounds, index, cast, phase)[0]
+
+    def _on_host(
+        self, state: TrainState, rounds: Round, index: int, cast: Any, phase: str | None = None
+    ) -> tuple[TrainState, Metrics]:
+        """Play a rollout of each seed in turn and learn from it, or end a phase with it: simulators
+        cannot go back, so these steps were played."""
+        metrics, splits = [], 3 if phase is None else 4
+        for row in range(len(state.key)):
+            turn = programs.turn_of_seed(self, state, rounds, (row, index), cast, splits)
+            source, traj = self.source.next(*turn)
+            state, of_seed = programs.after_rollout(self, phase, state, row, source, traj)
+            restarts = jnp.float32(self.source.restarts())
+            metrics.append({**of_seed, "simulator_restarts": restarts})
+        return state, stack(metrics)
 
     def run(
         self,
@@ -233,7 +237,7 @@ class Trainer:
         keys = jnp.stack([evaluation_key(seed, len(record.steps)) for seed in record.seeds])
         result = programs.evaluate(self, evaluator, state, rounds, keys, cast)
         record.steps.append(steps)
-        add_evaluation(record, result, evaluator.consecutive)
+        add_evaluation(record, result)
         for number, more in enumerate(also, start=MORE_EVALUATIONS):
             of_its_own = jax.vmap(lambda key, n=number: jax.random.fold_in(key, n))(keys)
             more(self, position, rounds, of_its_own, cast)
@@ -266,16 +270,26 @@ class Lineup:
     params: Any = None  # parameters the learner starts from, instead of initial ones
 
 
-def add_evaluation(record: Record, result: Evaluation, consecutive: int) -> None:
+def add_evaluation(record: Record, result: Evaluation) -> None:
     """Record an evaluation of all seeds, leaves [seeds, tasks, partners, seats, episodes, ...]."""
-    axes = (*SCORE_AXES, ROW_AXIS) if consecutive > 1 else SCORE_AXES
-    seed = SCORE_AXES.index("seed")
-    record.add("score", np.moveaxis(np.asarray(result.score), 0, seed), axes)
-    record.add("returns", np.moveaxis(np.asarray(result.returns), 0, seed), axes)
+    add_scores(record, "", SCORE_AXES, result.score, result.returns)
     if record.event_names:
-        episode_axes = (4, 5) if consecutive > 1 else 4
-        events = np.asarray(result.events).mean(episode_axes)
-        record.add("events", np.moveaxis(events, 0, EVENT_AXES.index("seed")), EVENT_AXES)
+        events = np.asarray(result.events)
+        episodes = tuple(range(SCORE_AXES.index("episode"), events.ndim - 2))
+        record.add(
+            "events", np.moveaxis(events.mean(episodes), 0, EVENT_AXES.index("seed")), EVENT_AXES
+        )
+
+
+def add_scores(
+    record: Record, prefix: str, axes: tuple[str, ...], score: Any, returns: Any
+) -> None:
+    """Record scores and returns of all seeds, leaves [seeds, ...]; `axes` lack that of consecutive
+    episodes, which are the last if there are any."""
+    for name, values in (("score", score), ("returns", returns)):
+        of_seeds = np.moveaxis(np.asarray(values), 0, axes.index("seed"))
+        all_axes = axes if of_seeds.ndim == len(axes) else (*axes, ROW_AXIS)
+        record.add(f"{prefix}{name}", of_seeds, all_axes)
 
 
 def updates_after(

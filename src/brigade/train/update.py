@@ -18,6 +18,7 @@ from brigade.core import (
     Trajectory,
 )
 from brigade.core.compile import unroll
+from brigade.core.trees import pick
 from brigade.errors import UserError
 
 UNROLLED_BATCHES = 2
@@ -50,7 +51,7 @@ def update(
     (state, mem), metrics = jax.lax.scan(
         one_step, (state, mem), (indices, keys), unroll=unroll(UNROLLED_BATCHES)
     )
-    one_batch = learner.take(data, jax.tree.map(lambda x: x[0], indices))
+    one_batch = learner.take(data, pick(indices, 0))
     mem = method.observe(mem, learner.standalone(one_batch), observe_key)
     diagnostics = learner.diagnose(state.params, one_batch)
     return state, mem, jax.tree.map(jnp.mean, metrics) | diagnostics

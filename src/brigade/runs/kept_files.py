@@ -1,38 +1,47 @@
-"""Copies of the user's Python files that a run is made of, so that its folder is self-contained.
+"""Copies of the files that a run is made of, so that its folder is self-contained.
 
-`config.json` keeps names as given, `examples/anchor.py:Anchor`, and lists under `code` where the
-copy of each file is: `code/0123456789abcdef/anchor.py`. The folder is named by a hash of everything
-in it: the file, and the modules next to it that it imported.
+`config.json` keeps names of Python files as given, `examples/anchor.py:Anchor`, and lists under
+`code` where the copy of each file is: `code/0123456789abcdef/anchor.py`. The folder is named by a
+hash of everything in it: the file, and the modules next to it that it imported.
+
+Policy files are named by a hash of their content: `partners/0123456789abcdef.safetensors`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from brigade import registry
 from brigade.errors import UserError
+from brigade.partners.files import SUFFIX
 from brigade.reading import read_bytes
-from brigade.registry import CODE, file_and_name
+from brigade.registry import CODE, file_and_name, imported_by
+from brigade.runs.folder import digest
 from brigade.runs.trust import code_in, map_texts
 
-FOLDER = "code"
-COPY = re.compile(rf"{FOLDER}/[0-9a-f]{{16}}/[^/\\]+\.py")
+CODE_FOLDER, PARTNER_FOLDER = "code", "partners"
+CODE_COPY = re.compile(rf"{CODE_FOLDER}/[0-9a-f]{{16}}/[^/\\]+\.py")
+PARTNER_COPY = re.compile(rf"{PARTNER_FOLDER}/[0-9a-f]{{16}}{re.escape(SUFFIX)}")
 MAX_CODE_BYTES = 4_000_000
+
+
+def settings_hash(tree: Any, length: int) -> str:
+    """A hash of settings in which files are named by their content, not by where they are."""
+    text = json.dumps(named_by_content(name_by_hash(tree)[0]), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def copies(tree: Any) -> tuple[dict[str, str], dict[str, bytes]]:
     """Where the copy of each file is, and all files to write; both relative to the run folder."""
     where: dict[str, str] = {}
     content: dict[str, bytes] = {}
-    for file in dict.fromkeys(
-        registry.file_and_name(name, registry.CODE)[0] for name in code_in(tree)
-    ):
+    for file in dict.fromkeys(file_and_name(name, CODE)[0] for name in code_in(tree)):
         sources = {name: path.read_bytes() for name, path in sources_of(Path(file)).items()}
-        folder = f"{FOLDER}/{hash_of(sources)}"
+        folder = f"{CODE_FOLDER}/{hash_of(sources)}"
         where[file] = f"{folder}/{Path(file).name}"
         content |= {f"{folder}/{name}": source for name, source in sources.items()}
     return where, content
@@ -41,7 +50,7 @@ def copies(tree: Any) -> tuple[dict[str, str], dict[str, bytes]]:
 def sources_of(file: Path) -> dict[str, Path]:
     """A file and the modules it imported from its folder, by their paths relative to it."""
     folder = file.resolve().parent
-    beside = registry.imported_by(file).values()
+    beside = imported_by(file).values()
     return {file.name: file} | {path.relative_to(folder).as_posix(): path for path in beside}
 
 
@@ -78,8 +87,10 @@ def _renamed(tree: Any, names: Mapping[str, str | Path]) -> Any:
 
 def kept_copy(file: str, copy: str, folder: Path, say: Callable[[str], None]) -> Path:
     """The path of a copy; it must be unchanged. Says so if the original has changed since."""
-    if not COPY.fullmatch(copy):
-        raise UserError(f"{folder}/config.json: the copy of {file} must be {FOLDER}/HASH/NAME.py")
+    if not CODE_COPY.fullmatch(copy):
+        raise UserError(
+            f"{folder}/config.json: the copy of {file} must be {CODE_FOLDER}/HASH/NAME.py"
+        )
     path = folder / copy
     # All files, not only .py: Python would prefer a compiled module to its source.
     found = {
@@ -100,3 +111,41 @@ def has_changed(file: Path, found: Mapping[str, bytes]) -> bool:
         return False
     now = {name: file.parent / name for name in found}
     return any(not path.is_file() or path.read_bytes() != found[name] for name, path in now.items())
+
+
+def name_by_hash(tree: Any) -> tuple[Any, dict[str, Path]]:
+    """Settings with policy files named by their hash, and the original path of each."""
+    found: dict[str, Path] = {}
+
+    def name(file: str) -> str:
+        path = Path(file)
+        if not path.is_file():
+            return file
+        copy = f"{PARTNER_FOLDER}/{digest(path)[:16]}{SUFFIX}"
+        found[copy] = path
+        return copy
+
+    return map_files(tree, name), found
+
+
+def with_paths(tree: Any, folder: Path) -> Any:
+    """The settings of a run folder with the full paths of its policy files."""
+    if ".py:" in str(folder):  # a path below it would look like the name of code
+        raise UserError(f"{folder} has .py: in its name; rename the folder")
+
+    def path(file: str) -> str:
+        return str(folder / file) if PARTNER_COPY.fullmatch(file) else file
+
+    return map_files(tree, path)
+
+
+def map_files(tree: Any, change: Callable[[str], str]) -> Any:
+    """Apply `change` to every policy file in the settings; in FILE:NAME, to FILE only."""
+
+    def changed(word: str) -> str:
+        file, name = file_and_name(word, SUFFIX)
+        if not file:
+            return word
+        return change(file) if name is None else f"{change(file)}:{name}"
+
+    return map_texts(tree, changed)
