@@ -131,7 +131,7 @@ def test_the_tutorial_shows_the_examples_as_they_are():
     anchor = (ROOT / "examples/anchor.py").read_text(encoding="utf-8")
     assert anchor.strip() in shown
     assert len(anchor.splitlines()) <= 50
-    for name in ("pooled", "population_play", "reinforce", "slow_cook"):
+    for name in ("anchor_table", "pooled", "population_play", "reinforce", "slow_cook"):
         assert (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").strip() in shown
     meeting = (ROOT / "examples/meeting.py").read_text(encoding="utf-8")
     environment, benchmark = meeting.split("\n\n\ndef meeting")

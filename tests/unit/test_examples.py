@@ -14,6 +14,10 @@ from support.parts import example, make_learner, make_trainer
 
 import brigade
 from brigade.core import Acting, Benchmark
+from brigade.launch.cost import cost
+from brigade.launch.overview import overview
+from brigade.launch.target import Request
+from brigade.launch.targets import find_target
 from brigade.learners import NetworkConfig
 from brigade.nets import ActorCritic
 from brigade.testing import check_environment, check_learner, check_method, check_policy
@@ -149,6 +153,49 @@ def test_an_encoder_of_ones_own_trains(tmp_path):
         for seen in (picture, jnp.roll(picture, 1, axis=1))
     )
     np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+ANCHOR_TABLE = str(EXAMPLES / "anchor_table.py:TARGET")
+
+
+def test_a_table_of_ones_own_has_its_runs_and_the_printed_figures(tmp_path):
+    """In the order of its rows; tests/smoke/test_documents.py trains one of them."""
+    target = find_target(ANCHOR_TABLE)
+    (stage,) = target.plan(Request(tmp_path, words=["--num-envs", "4"])).stages
+    assert [run.name for run in stage.runs] == [*target.published]
+    configs = [run.experiment.as_dict() for run in stage.runs]
+    assert [config["method"].split(":")[-1] for config in configs] == ["ft", "Anchor", "Anchor"]
+    strengths = [config.get("method_settings", {}).get("strength") for config in configs]
+    assert strengths == [None, 0.01, 0.1]
+    assert [(c["steps_per_task"], c["num_envs"]) for c in configs] == [(49_600, 4)] * 3
+    shown = [[str(f) for f in figures.values()] for figures in target.published.values()]
+    assert shown == [["0.76", "0.36"], ["0.91", "0.07"], ["0.62", "0.03"]]
+
+
+def test_a_table_of_ones_own_is_run_as_it_was_published():
+    """The paper's scale keeps what a row says, also its preset; no level, no known cost."""
+    target = find_target(ANCHOR_TABLE)
+    row = target.settings(target.rows[1], "paper")
+    assert (row["preset"], row["steps_per_task"]) == ("laptop", 4e5)
+    assert row["method_settings"] == {"strength": 0.01}
+    assert target.steps("paper") == 3 * 2 * 4e5
+    assert cost(target, "small", "cpu") is None
+    with pytest.raises(brigade.UserError, match=r"TARGET has no levels; remove --level$"):
+        find_target(ANCHOR_TABLE, "2")
+    with pytest.raises(brigade.UserError, match=r"anchor.py:Anchor is not a target; it must be"):
+        find_target(str(EXAMPLES / "anchor.py:Anchor"))
+
+
+def test_a_package_adds_a_target(tmp_path, monkeypatch):
+    info = tmp_path / "my_lab-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[brigade.targets]\nlab/one = anchor_table:TARGET\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    assert find_target("lab/one").title == find_target(ANCHOR_TABLE).title
+    (line,) = [line for line in overview("cpu") if "lab/one" in line]
+    assert line.split() == ["lab/one", "?", "?", "the", "tutorial's", "table"]
 
 
 class FakeState:
