@@ -36,6 +36,7 @@ def anchor():
     return of_file("methods", "anchor.py:Anchor")
 
 
+@pytest.mark.slow
 def test_anchor_keeps_the_promises_of_a_method(anchor):
     env, sequence = example()
     method = anchor(strength=0.1)
@@ -43,6 +44,7 @@ def test_anchor_keeps_the_promises_of_a_method(anchor):
     check_method(method, trainer, evaluator, sequence)
 
 
+@pytest.mark.slow
 def test_distil_keeps_the_promises_of_a_method():
     env, sequence = example()
     method = of_file("methods", "distil.py:Distil")(weight=0.1)
@@ -107,6 +109,7 @@ def test_the_penalty_of_anchor_by_hand(anchor):
     assert slope["actor_head"]["bias"] == slope["critic_trunk"]["bias"] == 0.0
 
 
+@pytest.mark.slow
 def test_the_slow_cook_acts_on_every_third_step_only():
     """It keeps the promises of a policy; its own moves fall where its count says."""
     kind = of_file("partners", "slow_cook.py:SlowCook")
@@ -135,6 +138,7 @@ def test_population_play_lets_everybody_meet():
     assert met == {(host, guest) for host in range(3) for guest in range(3)}
 
 
+@pytest.mark.slow
 def test_an_encoder_of_ones_own_trains(tmp_path):
     """It does not see where things are: a shifted picture has the same features."""
     config = {"benchmark": "overcooked/layout", "preset": "laptop", "env": {"horizon": 20}}
@@ -205,10 +209,12 @@ class FakeState:
         self.params = params
 
 
+@pytest.mark.slow
 def test_meeting_keeps_the_promises_of_an_environment():
     check_environment(*of_file("envs", "meeting.py:Meeting").example())
 
 
+@pytest.mark.slow
 def test_reinforce_keeps_the_promises_of_a_learner():
     env, sequence = example()
     settings = of_file("learners", "reinforce.py:Reinforce")(network=NetworkConfig(hidden=(8,)))
@@ -216,6 +222,7 @@ def test_reinforce_keeps_the_promises_of_a_learner():
     check_learner(learner, DeviceSource(env, Players(learner.policy), 4, 20), sequence[0])
 
 
+@pytest.mark.slow
 def test_the_returns_of_reinforce_by_hand():
     """Two rewards in one episode and one in the next: 1 + 0.5 * 2, 2, and 4, normalised."""
     kind = of_file("learners", "reinforce.py:Reinforce")
@@ -236,6 +243,7 @@ def test_the_returns_of_reinforce_by_hand():
     assert index.shape == (1, 6)
 
 
+@pytest.mark.slow
 def test_ippo_learns_to_meet(tmp_path):
     config = {"benchmark": str(EXAMPLES / "meeting.py:meeting"), "preset": "laptop", "seeds": 1}
     config |= {"tasks": 1, "steps_per_task": 4e4, "eval_every": 100}

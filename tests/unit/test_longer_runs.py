@@ -21,6 +21,8 @@ from brigade.runs.extend import ended_phases
 from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.run import load, resume, run
 
+pytestmark = pytest.mark.slow
+
 TINY = {
     "benchmark": "meal/level-1",
     "tasks": 1,

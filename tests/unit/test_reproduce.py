@@ -106,6 +106,7 @@ def small_target(measures=("average_score", "forgetting", "forward_transfer")):
     )
 
 
+@pytest.mark.slow
 def test_a_table_is_run_saved_and_not_run_again(tmp_path, capsys, monkeypatch):
     target, request = small_target(), Request(tmp_path / "out")
     path = reproduce(target, request, quiet=True)
@@ -164,6 +165,7 @@ def test_settings_that_a_config_lacks_have_their_defaults_and_strange_code_is_no
     assert not ensure.has_settings(config | {"method": f"{strange}:Method"}, experiment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "target", "folder", "measured", "rows"),
     [

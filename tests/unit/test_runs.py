@@ -33,6 +33,8 @@ from brigade.runs.sinks import Sinks
 from brigade.runs.writer import RunWriter
 from brigade.train import Position, Progress, Trainer
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "data"
 SMALL = {
     "benchmark": "meal/level-1",

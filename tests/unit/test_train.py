@@ -36,6 +36,8 @@ from brigade.train.seeds import over_seeds
 from brigade.train.trainer import phase_ends, stack_sequences
 from brigade.train.update import update
 
+pytestmark = pytest.mark.slow
+
 KEY = jax.random.key(0)
 
 
