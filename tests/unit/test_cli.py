@@ -346,6 +346,11 @@ def test_help_of_run_names_every_setting(capsys):
 def test_bench_prints_steps_per_second(monkeypatch, capsys):
     monkeypatch.setattr(bench, "EVAL_EPISODES", 1)
     monkeypatch.setattr(bench, "speed_of", partial(bench.speed_of, repetitions=1))
+    small = {"tasks": 2, "num_steps": 40, "num_minibatches": 2, "epochs": 1, "hidden": (8,)}
+    setting = bench.TrainingSetting(**small, updates=1)
+    monkeypatch.setattr(bench, "usual_setting", lambda level: setting)
+    short = partial(bench.environment_speed, num_steps=20)
+    monkeypatch.setattr(bench, "environment_speed", short)
     assert main(["bench", "--num-envs", "2"]) == 0
     shown = capsys.readouterr().out
     for part in ("environment alone", "collecting", "learning", "evaluating", "training"):
