@@ -162,6 +162,7 @@ def test_the_games_end_in_every_way():
     assert ends >= {"lost", "complete", "deck"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["two players", "three players"])
 def test_observations_are_those_of_jaxmarl(name):
     """It has beliefs instead of the canonical possibilities."""

@@ -381,6 +381,7 @@ def as_original(state: State, task: Task, original: SimpleNamespace) -> object:
     )
 
 
+@pytest.mark.slow
 def test_driving_goals_crashes_and_rewards_are_the_originals(original: SimpleNamespace) -> None:
     """From the same state, for as long as nobody is done: then the original lets robots that have
     arrived drive on and keeps charging crashed ones for being near a wall; ours stay and are quit.
@@ -422,6 +423,7 @@ def test_driving_goals_crashes_and_rewards_are_the_originals(original: SimpleNam
     assert compared > 100
 
 
+@pytest.mark.slow
 def test_observations_are_the_originals_up_to_its_lidar_steps(original: SimpleNamespace) -> None:
     """The original looks every 5 cm along a beam and reports the first point inside something, so
     it sees walls up to 5 cm too far and robots up to 5 cm too near, and may miss a corner."""

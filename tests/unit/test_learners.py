@@ -17,6 +17,8 @@ from brigade.learners.recurrent import sequence_length
 from brigade.testing import check_learner, check_policy
 from brigade.train import DeviceSource, Players
 
+pytestmark = pytest.mark.slow
+
 SMALL = PPOConfig(epochs=2, minibatches=2, shaping_steps=None)
 
 

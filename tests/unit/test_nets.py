@@ -37,6 +37,7 @@ def sizes(params):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "shared", "heads", "one_hot"),
     itertools.product(("mlp", "cnn"), (True, False), (True, False), ("none", "heads", "input")),
@@ -111,6 +112,7 @@ def test_layer_norm_may_come_after_the_activation():
             assert layer.min() == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "cell"), [("gru", nn.GRUCell(8)), ("lstm", nn.OptimizedLSTMCell(8))]
 )

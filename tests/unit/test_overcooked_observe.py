@@ -52,6 +52,7 @@ def recorded_and_random_actions(name):
     return np.concatenate([recorded, wild])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIC)
 def test_observations_and_rewards_equal_jaxmarls_step_by_step(name):
     from jaxmarl.environments.overcooked import Overcooked as Peer

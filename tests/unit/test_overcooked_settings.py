@@ -121,6 +121,7 @@ def played(games, twin, number, time):
     return twin.as_played([LETTERS[a] for a in actions], sticks, slips)
 
 
+@pytest.mark.slow
 def test_a_plain_twin_agrees_on_every_step(games):
     kitchens, grids, _, actions, _, states, steps = games
     num_agents = actions.shape[-1]
@@ -402,6 +403,7 @@ def test_a_repeated_action_is_played():
     assert now.view.prev_action[:, 0].tolist() == [3, 2, 2]
 
 
+@pytest.mark.slow
 def test_cooks_slip_where_it_is_slippery_and_only_while_they_walk():
     wet = [(3, 3)]
     task = task_from_grid(OPEN, slippery=wet)
@@ -556,6 +558,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_promises_of_an_environment_hold(name):
     env, sequence = Overcooked.example()

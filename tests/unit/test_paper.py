@@ -61,6 +61,7 @@ def test_the_folder_holds_tables_figures_and_captions(folder):
         assert words in captions
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten(folder, tmp_path, capsys):
     run = str(make_run(tmp_path / "run"))
     before = (folder / "captions.txt").read_bytes()
@@ -73,6 +74,7 @@ def test_nothing_is_overwritten(folder, tmp_path, capsys):
     assert not (tmp_path / "empty" / "tables" / "statistics.tex").exists()  # nothing to compare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

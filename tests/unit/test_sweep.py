@@ -34,7 +34,6 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -86,6 +85,7 @@ def test_mistakes_are_one_line_before_anything_starts(here, capsys, monkeypatch,
     assert sorted(path.name for path in here.rglob("*")) == ["file", "taken"]
 
 
+@pytest.mark.slow
 def test_code_that_a_config_names_needs_trust(here, capsys, monkeypatch):
     monkeypatch.setattr(processes, "start_process", pytest.fail)
     (here / "mine.py").write_text("raise SystemExit('executed')\n")
@@ -97,7 +97,6 @@ def test_code_that_a_config_names_needs_trust(here, capsys, monkeypatch):
     assert "SystemExit: executed" in capsys.readouterr().err  # now it was
 
 
-@pytest.mark.quick
 def test_far_too_many_runs_are_refused(here, capsys):
     seeds = [str(seed) for seed in range(40)]
     words = ["--over", "seed", *seeds, "--over", "tasks", *seeds]
@@ -146,6 +145,7 @@ class Here(processes.Processes):
         return self.done
 
 
+@pytest.mark.slow
 def test_a_sweep_is_done_once_grows_and_outlives_a_failure(here, capsys, monkeypatch):
     monkeypatch.setattr(processes, "Processes", Here)
     started = Here.started = []
@@ -193,6 +193,7 @@ def test_a_sweep_is_done_once_grows_and_outlives_a_failure(here, capsys, monkeyp
     assert started == ["method-ft", "method-l2", "method-l2"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_the_command_that_continues(here, capsys, monkeypatch):
     stopped = []
 
@@ -212,6 +213,7 @@ def test_ctrl_c_prints_the_command_that_continues(here, capsys, monkeypatch):
     assert "--over network.hidden 8 '8 8' --quiet" in error
 
 
+@pytest.mark.slow
 def test_gpus_of_a_cluster_decide_the_preset_not_this_machine(here, monkeypatch):
     """The machine that starts a sweep may have no GPU."""
     found = []

@@ -48,6 +48,14 @@ class RunTable(Target):
 
     about = "Do the runs of a published table and print the results next to the published numbers."
 
+    def __post_init__(self) -> None:
+        """Every published figure stands beside one of ours."""
+        cells = {(row.name, measure) for row in self.rows for measure in self.measures}
+        for row, figures in self.published.items():
+            for measure in figures:
+                if (row, measure) not in cells:
+                    raise ValueError(f"{self.name} has no row {row!r} with the measure {measure!r}")
+
     @property
     def folder_name(self) -> str:
         """From the title, which has the level."""
@@ -65,7 +73,7 @@ class RunTable(Target):
     def settings(self, row: Row, scale: str) -> dict[str, Any]:
         """The settings of a row at a scale."""
         if scale != "small":
-            return merged(row.settings, {"preset": scale})
+            return merged({"preset": scale}, row.settings)
         steps = {"steps_per_task": self.small_steps}
         return merged(merged(merged(row.settings, self.small), steps), row.small)
 
