@@ -15,7 +15,6 @@ from brigade import registry
 from brigade.benchmarks.published import Figure, published, read_paper
 from brigade.errors import UserError
 from brigade.launch import Job, Processes
-from brigade.launch.meal_targets import METHODS
 from brigade.launch.published_table import Cell, explanations, save
 from brigade.launch.reproduce import reproduce
 from brigade.launch.run_table import Row, RunTable
@@ -167,10 +166,13 @@ def test_settings_that_a_config_lacks_have_their_defaults_and_strange_code_is_no
     assert not ensure.has_settings(config | {"method": f"{strange}:Method"}, experiment)
 
 
+METHODS = ["FT", "EWC", "Online EWC", "MAS", "L2", "AGEM"]  # the rows of Table 2
+
+
 @pytest.mark.parametrize(
     ("page", "target", "folder", "measured", "rows"),
     [
-        ("meal.md", "meal/table-2 --level 1", "meal-level-1", ("area gained",), list(METHODS)),
+        ("meal.md", "meal/table-2 --level 1", "meal-level-1", ("area gained",), METHODS),
         ("meal_partners.md", "meal/table-10", "meal-partners", (), ["FT", "L2"]),
     ],
 )
