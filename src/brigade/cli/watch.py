@@ -6,16 +6,15 @@ import argparse
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 
 from brigade.cli.crossplay import find_benchmark, place_of, trained_policies
-from brigade.core import Acting, Cast, Environment, Round, Seating
+from brigade.core import Acting, Cast, Round
 from brigade.errors import UserError
+from brigade.launch.films import seated
 from brigade.partners.cast import cast_of
 from brigade.registry import unknown_name
 from brigade.runs.loaded import LoadedRun
 from brigade.runs.run import load
-from brigade.train import Players
 from brigade.train.evaluate import seating_of, shape_of
 from brigade.train.films import Film, film_episode
 from brigade.train.programs import pick
@@ -105,21 +104,3 @@ def only_member(cast: Cast, word: str) -> Cast:
     if cast.size > 1:
         raise UserError(f"{word} has {cast.size} policies; name one, {word}:{cast.names[0]}")
     return cast
-
-
-def seated(env: Environment, casts: list[Cast], word: str | None) -> tuple[Players, Acting]:
-    """The first policy on a seat, the second on all others; the only one on all seats."""
-    policy, params = casts[0].groups[0].policy, jax.tree.map(lambda x: x[0], casts[0].params[0])
-    if len(casts) == 1:
-        if word is not None:
-            raise UserError("--seat is for a policy with a --partner; alone it has every seat")
-        return Players(policy), Acting(params)
-    seats = env.num_agents
-    if seats < 2:
-        raise UserError("this game has one seat, so there is no seat for a --partner")
-    known = [str(number) for number in range(seats)]
-    if word is not None and word not in known:
-        raise UserError(unknown_name("seat", word, known))
-    own = jnp.arange(seats) == int(word or 0)
-    seating = Seating(jnp.zeros((1, seats), jnp.int32), own[None])
-    return Players(policy, casts[1].groups, own_seats=1), Acting(params, casts[1].params, seating)

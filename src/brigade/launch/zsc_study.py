@@ -25,7 +25,7 @@ from brigade.core import Benchmark, Cast
 from brigade.envs.overcooked.preferences import candidates as all_candidates
 from brigade.errors import UserError
 from brigade.launch.audit import acting_twins, greedy_actions, probe_views, refuse_leakage
-from brigade.launch.films import save_film
+from brigade.launch.films import seated
 from brigade.launch.stage import Computation, Run, Runs, Stage
 from brigade.partners.files import Policies, load_policies
 from brigade.registry import unknown_name
@@ -42,6 +42,7 @@ from brigade.runs.folder import npz_bytes, read_npz, write_atomically
 from brigade.runs.run import RunResult, load
 from brigade.runs.snapshots import at_stages
 from brigade.train.crossplay import play_with
+from brigade.train.films import film_episode
 
 PARTNERS, RESPONSES = "partners.safetensors", "responses.safetensors"
 POOL = "pool.safetensors"  # biased policies that are not evaluation partners, to train with
@@ -376,8 +377,10 @@ class Study:
         for index in sorted(chosen):
             name = partners.names[index]
             path = self.folder / "films" / f"{best}-with-{name}.gif"
-            ego = egos.only(egos.names[:1])
-            save_film(benchmark.env, task, ego, partners.only([name]), path, self.seed)
+            casts = [egos.only(egos.names[:1]).cast(), partners.only([name]).cast()]
+            players, acting = seated(benchmark.env, casts)
+            key = jax.random.key(self.seed)
+            film_episode(benchmark.env, players, acting, task, key).save(path)
 
 
 def export(result: RunResult) -> None:
