@@ -26,8 +26,9 @@ from brigade.launch.hanabi_measures import (
     start_of,
 )
 from brigade.launch.hanabi_pool import CROSS_PLAY, METHODS, SCALES, PoolStudy
-from brigade.launch.lifelong_hanabi_targets import NOTE, PAGE, life, small
+from brigade.launch.papers import read_paper, targets_of
 from brigade.launch.published_table import Cell, print_table, save
+from brigade.launch.run_table import Row
 from brigade.launch.stage import Run, Runs
 from brigade.launch.target import SMALL_NOTE, Plan, Request, Target, with_flags
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
@@ -44,12 +45,13 @@ TITLES = {
     "sad_aux_op": "SAD + AUX + OP",
 }
 MEASURES = ("self-play", "intra-play", "inter-play")
-# Agents that kept learning: the pool's method, and the continual method.
+# Agents that kept learning: the pool's method, and the row of Figure 3 they learn like.
 CONTINUAL = {
-    "IQL + ER": ("iql", "er"),
-    "IQL + AUX + ER": ("iql_aux", "er"),
-    "IQL + Multi-task": ("iql", "mtl"),
+    "IQL + ER": ("iql", "ER"),
+    "IQL + AUX + ER": ("iql_aux", "ER"),
+    "IQL + Multi-task": ("iql", "Multi-Task"),
 }
+PAGE = "lifelong_hanabi.md"  # in docs/results
 FULL_GAME = 25  # points of a perfect game in the paper
 EPISODES = {"small": 200, "paper": 1000}
 
@@ -174,7 +176,7 @@ class LearnersTarget(Target):
     def steps(self, scale: str) -> float:
         """Of all learners."""
         preset = {"preset": "laptop", "seeds": 1} if scale == "small" else {"preset": scale}
-        return len(self.learners) * steps_of_run(merged(life("hard", "er", "adam"), preset))
+        return len(self.learners) * steps_of_run(merged(life("ER").settings, preset))
 
 
 def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
@@ -190,18 +192,23 @@ def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
 
 def learner(made: Pool, folder: Path, name: str, scale: str, words: Sequence[str]) -> Learner:
     """Where an agent of the pool goes on learning."""
-    method, continual = CONTINUAL[name]
-    start = start_of(made, method)
-    settings = life("hard", continual, "adam", len(start.partners))
-    settings["env"] = start.settings(made)
+    method, like = CONTINUAL[name]
+    start, row = start_of(made, method), life(like)
+    settings = merged(row.settings, {"env": start.settings(made)})
     if scale == "small":
         # Evaluations only at the ends: the tables do not need more.
         quick = {"preset": "laptop", "seeds": 1, "few_shot_updates": 0, "eval_every": 10**6}
-        settings = merged(merged(settings, quick), small(settings))
+        settings = merged(merged(settings, quick), row.small)
     else:
         settings = merged(settings, {"preset": scale})
     path = folder / name.lower().replace(" + ", "-").replace(" ", "-")
     return Learner(name, start, Run(name, path, partial(from_dict, settings, words)))
+
+
+def life(name: str) -> Row:
+    """A row of Figure 3: a method on the hard stream."""
+    rows = targets_of("lifelong_hanabi")["lifelong_hanabi/figure-3"].rows
+    return next(row for row in rows if row.name == name)
 
 
 @dataclass(frozen=True)
@@ -220,7 +227,7 @@ class PlayTable:
         )
         title = f"Self-play, intra-play and inter-play, {kind} (Table {self.number})"
         notes = [SMALL_NOTE] if request.scale == "small" else []
-        notes.append(f"{shares(made)} {NOTE}")
+        notes.append(f"{shares(made)} {read_paper('lifelong_hanabi')['texts']['pool']}")
         present = {agent.method for agent in made.agents}
         if missing := [title for method, title in TITLES.items() if method not in present]:
             notes.append(f"Not in this pool: {', '.join(missing)}.")
