@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from brigade.cli.errors import OUT_OF_MEMORY, device_error, print_warning
+from brigade.cli.errors import OUT_OF_MEMORY, device_error, print_line
 from brigade.cli.flags import (
-    RUN_FLAGS,
-    Parser,
     add_run,
     add_run_flags,
     add_trust,
     count,
     prepare_jax,
+    read_config,
     read_experiment,
+    run_flags_help,
+    run_parser,
     verb_parser,
     wandb_settings,
 )
@@ -34,7 +35,7 @@ def run(words: list[str]) -> int:
     if any(word in ("-h", "--help") for word in words):
         from brigade.runs.config import help_text
 
-        print(help_text(words) + RUN_FLAGS)
+        print(help_text(words) + run_flags_help())
         return 0
     options, experiment = read_experiment("run", words)
     from brigade.runs.run import default_path
@@ -71,25 +72,22 @@ def population(words: list[str]) -> int:
         from brigade.runs.config import help_text
 
         text = help_text(words).replace("brigade run", "brigade population")
-        print(text + "\n--members N is short for --generator-settings.members N.\n" + RUN_FLAGS)
+        print(
+            text + "\n--members N is short for --generator-settings.members N.\n" + run_flags_help()
+        )
         return 0
     return run(words)
 
 
 def chosen_generator(words: list[str]) -> str | None:
     """The generator that the flags or the config file name, or None."""
-    parser = Parser(add_help=False, allow_abbrev=False)
+    parser = run_parser("population")
     parser.add_argument("--generator")
-    parser.add_argument("--config")
-    parser.add_argument("--trust", action="store_true")
     found, _ = parser.parse_known_args(words)
-    if found.generator is None and found.config is not None:
-        from brigade.runs.config import read_file
-
-        named: str = read_file(found.config, found.trust).get("generator", "none")
-        return named if named != "none" else None
-    generator: str | None = found.generator
-    return generator
+    if found.generator is None:
+        named: str = read_config(found).get("generator", "none")
+        return None if named == "none" else named
+    return str(found.generator)
 
 
 def resume(words: list[str]) -> int:
@@ -124,7 +122,7 @@ def resume(words: list[str]) -> int:
             checkpoint_minutes=options.checkpoint_minutes,
             on_start=show.start,
             watch=show,
-            warn=print_warning,
+            warn=print_line,
         )
         train_baselines(result, options)
         log_results(result, show)
