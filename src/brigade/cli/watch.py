@@ -21,30 +21,22 @@ from brigade.train.programs import pick
 from brigade.train.trainer import stack_sequences
 
 
-def save_episode(
-    path: Path,
-    task: int,
-    seed: int | None,
-    out: Path | None,
-    greedy: bool,
-    trust: bool,
-    partner: str | None = None,
-    seat: str | None = None,
-) -> tuple[Path, float]:
-    """Play one episode of task `task` (from 1); return the path of the GIF and the score."""
-    check_name(out)
-    run = load(path, trust=trust)
+def save_episode(options: argparse.Namespace) -> tuple[Path, float]:
+    """Play one episode of a run; return the path of the GIF and the score."""
+    check_name(options.out)
+    path, task, seed = Path(options.run), options.task or 1, options.seed
+    run = load(path, trust=options.trust)
     seeds = list(run.parts.seeds)
     if seed is not None and seed not in seeds:
         raise UserError(f"the run has no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
     if task > len(run.parts.sequences[0]):
         raise UserError(f"the run has {len(run.parts.sequences[0])} tasks; there is no task {task}")
     index = seeds.index(seed) if seed is not None else 0
-    table = table_of(run, partner, seat)
-    greedy = greedy or run.parts.learner.evaluates_greedily
+    table = table_of(run, options.partner, options.seat)
+    greedy = options.greedy or run.parts.learner.evaluates_greedily
     played = play(run, index, task - 1, greedy, table)
     suffix = f"-table{table + 1}" if table else ""
-    target = out or path / "report" / f"seed{seeds[index]}-task{task}{suffix}.gif"
+    target = options.out or path / "report" / f"seed{seeds[index]}-task{task}{suffix}.gif"
     played.save(target)
     return target, played.score
 
