@@ -103,16 +103,16 @@ def sweep_parser() -> Parser:
 def finish(planned: Any, words: list[str], quiet: bool) -> None:
     """Write the table and the figure of the runs that have numbers, and print the table."""
     from brigade.launch.sweep_figure import write_figure
-    from brigade.launch.sweep_table import print_results, read_results, write_tables
+    from brigade.launch.sweep_table import print_outcome, read_outcome, write_tables
     from brigade.report.table import wide_console
 
-    results = read_results(planned)
-    if not results.known:
+    outcome = read_outcome(planned)
+    if not outcome.known:
         return
-    paths = write_tables(results, planned.folder, words) + write_figure(results, planned.folder)
+    paths = write_tables(outcome, planned.folder, words) + write_figure(outcome, planned.folder)
     if quiet:
         return
-    print_results(wide_console(), results)
+    print_outcome(wide_console(), outcome)
     for path in paths:
         print(path)
 

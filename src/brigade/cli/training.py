@@ -148,7 +148,7 @@ def sinks(options: argparse.Namespace, folder: Path) -> Any:
 def log_results(result: Any, show: Any) -> None:
     """Give TensorBoard and Weights & Biases the tables and the film, if one of them is on."""
     if show.sinks:
-        from brigade.cli.results import final_results
+        from brigade.cli.final_results import final_results
 
         show.finish(final_results(result))
 

@@ -32,10 +32,10 @@ def save_episode(options: argparse.Namespace) -> tuple[Path, float]:
     if task > len(run.parts.sequences[0]):
         raise UserError(f"the run has {len(run.parts.sequences[0])} tasks; there is no task {task}")
     index = seeds.index(seed) if seed is not None else 0
-    table = table_of(run, options.partner, options.seat)
+    meeting = meeting_of(run, options.partner, options.seat)
     greedy = options.greedy or run.parts.learner.evaluates_greedily
-    played = play(run, index, task - 1, greedy, table)
-    suffix = f"-table{table + 1}" if table else ""
+    played = play(run, index, task - 1, greedy, meeting)
+    suffix = f"-table{meeting + 1}" if meeting else ""
     target = options.out or path / "report" / f"seed{seeds[index]}-task{task}{suffix}.gif"
     played.save(target)
     return target, played.score
@@ -47,8 +47,8 @@ def check_name(out: Path | None) -> None:
         raise UserError(f"--out is {out}; it must end in .gif")
 
 
-def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
-    """The index of an evaluation's table: ordered by partner, then by the learner's seats."""
+def meeting_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
+    """Which meeting of an evaluation: ordered by partner, then by the learner's seats."""
     partners, seats = run.parts.lineup.partner_names, run.parts.lineup.seat_names
     for what, name, known in (("partner", partner, partners), ("seat", seat, seats)):
         if name is not None and name not in known:
@@ -57,16 +57,16 @@ def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
     return first * len(seats) + (seats.index(seat) if seat is not None else 0)
 
 
-def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> Film:
+def play(run: LoadedRun, seed: int, task: int, greedy: bool, meeting: int = 0) -> Film:
     """One episode of a seed on a task, both from 0."""
     evaluator = run.parts.evaluator.of_game(run.parts.evaluator.game(task))
     rounds: Round = stack_sequences(run.parts.sequences, run.parts.lineup.pairings)
     now: Round = pick(pick(rounds, seed), task)
-    tables = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
+    meetings = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
     acting = Acting(run.acting_params(seed, task), run.cast(seed), seating_of(now.pairing))
     key = jax.random.key(0)
     return film_episode(
-        evaluator.env, evaluator.players, acting, now.task, key, tables, table, greedy
+        evaluator.env, evaluator.players, acting, now.task, key, meetings, meeting, greedy
     )
 
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from brigade.benchmarks.published import published
-from brigade.launch.run_table import Row, RunTable
+from brigade.launch.runs_target import Row, RunsTarget
 from brigade.runs.config import merged
 
 SHARE = {"1": 1.0, "2": 0.5, "3": 0.3}  # of steps by level: larger kitchens are slower
@@ -21,7 +21,7 @@ def read_paper(paper: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def targets_of(paper: str, level: str = "1") -> dict[str, RunTable]:
+def targets_of(paper: str, level: str = "1") -> dict[str, RunsTarget]:
     """Its tables and figures by name; those that have levels at this one."""
     trees = read_paper(paper)
     texts, usual, parts = (trees.pop(name, {}) for name in ("texts", "usual", "parts"))
@@ -39,10 +39,10 @@ def targets_of(paper: str, level: str = "1") -> dict[str, RunTable]:
 
 def described(
     name: str, tree: Mapping[str, Any], parts: Mapping[str, Any], share: float
-) -> RunTable:
+) -> RunsTarget:
     """The target that a table of a file describes."""
     figures = tree.get("published")
-    return RunTable(
+    return RunsTarget(
         name,
         tree["shows"],
         tree.get("minutes"),
