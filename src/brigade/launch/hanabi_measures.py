@@ -83,27 +83,20 @@ class Start:
 
     def settings(self, pool: Pool) -> dict[str, Any]:
         """Settings of the stream, as in a config file."""
-
-        def paths(names: Sequence[str]) -> list[str]:
-            return [str(pool.path(name)) for name in names]
-
-        return {
-            "learner": str(pool.path(self.agent.name)),
-            "partners": paths(self.partners),
-            "intra": paths(self.intra),
-            "inter": paths(self.inter),
-        }
+        met = {"partners": self.partners, "intra": self.intra, "inter": self.inter}
+        paths = {who: [str(pool.path(name)) for name in names] for who, names in met.items()}
+        return {"learner": str(pool.path(self.agent.name)), **paths}
 
 
-def start_of(pool: Pool, method: str, stream: str = "hard") -> Start:
-    """The agent of a method with the least cross-play, and the partners of a stream."""
+def start_of(pool: Pool, method: str) -> Start:
+    """The agent of a method with the least cross-play, and the hard partners."""
     names = [agent.name for agent in pool.agents]
     both = pool.returns + pool.returns.T
     agents = [names.index(name) for name in agents_of(pool, method)]
     least = min(agents, key=lambda n: (both[n].sum() - both[n, n], names[n]))
-    partners = pool.stream(stream).partners
+    partners = pool.stream("hard").partners
     if pool.agents[least].name in partners:
-        raise UserError(f"{pool.agents[least].name} is a partner of the stream {stream}")
+        raise UserError(f"{pool.agents[least].name} is a partner of the stream hard")
     met = {least, *(names.index(name) for name in partners)}
     intra, inter = held_out(pool.agents, met, method)
     return Start(pool.agents[least], partners, intra, inter)
@@ -121,12 +114,12 @@ def learned(run: Path) -> dict[str, Policies]:
     return {name: policies.only([name]) for name in policies.names}
 
 
-def after_learning(pool: Pool, start: Start, run: Path, episodes: int, seed: int = 0) -> Play:
+def after_learning(pool: Pool, start: Start, run: Path, episodes: int) -> Play:
     """Agents that kept learning, one per seed of a run, with the agents that they never met."""
     egos = learned(run)
     met = dict.fromkeys((*start.intra, *start.inter))
     others = {name: load_policies(pool.path(name)) for name in met}
-    returns = play_pool({**egos, **others}, game(pool), episodes, seed).returns.mean(-1)
+    returns = play_pool({**egos, **others}, game(pool), episodes, 0).returns.mean(-1)
     points = PoolPlay([*egos, *others], returns)
     return play_of([points.play(ego, start.intra, start.inter) for ego in egos])
 
@@ -137,7 +130,7 @@ def before_learning(pool: Pool, start: Start) -> Play:
 
 
 def before_and_after(
-    pool: Pool, start: Start, run: Path, episodes: int, seed: int = 0
+    pool: Pool, start: Start, run: Path, episodes: int
 ) -> Mapping[str, tuple[list[str], np.ndarray, np.ndarray]]:
     """Cross-play of the learner, its partners and two unseen agents, before and after learning.
 
@@ -150,6 +143,6 @@ def before_and_after(
     found = {}
     for when, policies in learners.items():
         agents = {policies.names[0]: policies, **others}
-        played = play_pool(agents, game(pool), episodes, seed)
+        played = play_pool(agents, game(pool), episodes, 0)
         found[when] = (["learner", *others], played.score, played.returns)
     return found
