@@ -11,12 +11,12 @@ import numpy as np
 from rich.console import Console
 
 from brigade.launch.sweep_plan import Over, Sweep
-from brigade.metrics.result import Floats
+from brigade.report.estimate import Estimate
 from brigade.report.measures import Measure
-from brigade.report.read import RunData, read_run
+from brigade.report.read import read_run
 from brigade.report.summary import Summary, summary
-from brigade.report.table import MISSING, Cell, Table, as_bytes
-from brigade.report.tables import count, explanations, schedule, show
+from brigade.report.table import Cell, Table, as_bytes
+from brigade.report.tables import count, explanations, schedule
 from brigade.runs.folder import RunFolderError, write_atomically
 
 COLUMNS = ("measure", "mean", "half_width", "seeds", "best", "finished")  # of table.csv
@@ -28,7 +28,6 @@ class Row:
 
     name: str
     values: tuple[str, ...]
-    data: RunData | None
     numbers: Summary | None
 
     @property
@@ -36,15 +35,10 @@ class Row:
         """Whether the run is finished."""
         return self.numbers is not None and self.numbers.finished
 
-    def mean(self, measure: str) -> float:
-        """The mean of a measure over seeds; nan if it is not known."""
+    def estimate(self, measure: str) -> Estimate:
+        """A measure over seeds; without values if it is not known."""
         found = self.numbers.values.get(measure) if self.numbers else None
-        return found.mean if found else np.nan
-
-    def by_seed(self, measure: Measure) -> Floats:
-        """A measure [seed]; empty if it is not known."""
-        values = measure.compute(self.data) if self.data else None
-        return np.array([]) if values is None else np.asarray(values, dtype=np.float64)
+        return found or Estimate(())
 
 
 @dataclass(frozen=True)
@@ -70,7 +64,7 @@ class Outcome:
 
     def best(self, name: str, measure: Measure) -> list[bool]:
         """Which runs have the best mean; none if there is nothing to choose."""
-        means = np.array([row.mean(name) if row.finished else np.nan for row in self.rows])
+        means = np.array([row.estimate(name).mean if row.finished else np.nan for row in self.rows])
         if measure.better == "neither" or len(set(means[np.isfinite(means)])) < 2:
             return [False] * len(means)
         best = np.nanmax(means) if measure.better == "higher" else np.nanmin(means)
@@ -101,9 +95,9 @@ def read_outcome(sweep: Sweep) -> Outcome:
         try:
             data = read_run(sweep.path(run))
         except RunFolderError:  # not started, or stopped before its first evaluation
-            rows.append(Row(run.name, run.values, None, None))
+            rows.append(Row(run.name, run.values, None))
         else:
-            rows.append(Row(run.name, run.values, data, summary(data)))
+            rows.append(Row(run.name, run.values, summary(data)))
     return Outcome(sweep.over, tuple(rows))
 
 
@@ -112,15 +106,7 @@ def table(outcome: Outcome) -> Table:
     measures = outcome.measures
     best = {name: outcome.best(name, measure) for name, measure in measures.items()}
     rows = [
-        [
-            *row.values,
-            *(
-                Cell(
-                    show(row.numbers.values.get(name)) if row.numbers else MISSING, best=is_best[n]
-                )
-                for name, is_best in best.items()
-            ),
-        ]
+        [*row.values, *(Cell(str(row.estimate(name)), best=best[name][n]) for name in measures)]
         for n, row in enumerate(outcome.rows)
     ]
     titles = [measure.title for measure in measures.values()]
@@ -156,8 +142,8 @@ def as_csv(outcome: Outcome) -> bytes:
     for name, measure in outcome.measures.items():
         best = outcome.best(name, measure)
         for row, is_best in zip(outcome.rows, best, strict=True):
-            found = row.numbers.values.get(name) if row.numbers else None
-            numbers = (found.mean, found.half_width) if found else (None, None)
+            found = row.estimate(name)
+            numbers = (found.mean, found.half_width) if found.values else (None, None)
             seeds = row.numbers.seeds if row.numbers else None
             words = ["yes" if each else "no" for each in (is_best, row.finished)]
             rows.append([row.name, *row.values, name, *numbers, seeds, *words])
