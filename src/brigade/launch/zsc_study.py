@@ -284,13 +284,13 @@ class Study:
         biased = at_stages(path, every.only(names), ("final", "mid"))
         kept = [f"response-{str(name).removeprefix('biased-')}" for name in chosen.kept]
         responses = every.only(kept)
-        self.save(folder / PARTNERS, biased)
-        self.save(folder / RESPONSES, responses)
+        write_half(folder / PARTNERS, biased)
+        write_half(folder / RESPONSES, responses)
         twins = self.twins(biased, every.only(behaviour.names))
         rest = without(behaviour, {*chosen.value, *twins})
         pool = left_over(rest, self.scale.biased, self.scale.min_return)
         if pool:
-            self.save(folder / POOL, every.only(pool))
+            write_half(folder / POOL, every.only(pool))
         elif "hsp" in self.algorithms:
             raise UserError(
                 f"{self.layout}: no candidate is left for HSP's population; choose fewer partners, "
@@ -324,10 +324,6 @@ class Study:
         file = self.folder / "selection" / "selection.json"
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return found
-
-    def save(self, path: Path, policies: Policies) -> None:
-        """Write a policy file in half precision."""
-        write_atomically(path, policies.as_bytes(half=True))
 
     def play(self, egos: Policies, partners: Path) -> np.ndarray:
         """Returns [ego, partner, seat, episode]."""
@@ -391,7 +387,12 @@ def export(result: RunResult) -> None:
     generator = result.experiment.generator
     stages = ("final",) if generator is None else generator.stages
     policies = at_stages(result.path, policies_of(load(result.path)), stages)
-    write_atomically(file, policies.as_bytes(half=True))
+    write_half(file, policies)
+
+
+def write_half(path: Path, policies: Policies) -> None:
+    """Write a policy file in half precision."""
+    write_atomically(path, policies.as_bytes(half=True))
 
 
 def is_half(file: Path) -> bool:
