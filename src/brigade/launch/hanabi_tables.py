@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 
 from brigade.benchmarks.lifelong_hanabi import READY_MADE
-from brigade.benchmarks.lifelong_hanabi_pool import Pool, read_pool
+from brigade.benchmarks.lifelong_hanabi_pool import Pool, Stream, read_pool
 from brigade.benchmarks.published import Figures, published
 from brigade.errors import UserError
 from brigade.launch.comparison import Comparison, print_and_save
 from brigade.launch.cost import steps_of_run
 from brigade.launch.hanabi_measures import (
     Play,
-    Start,
     after_learning,
     before_and_after,
     before_learning,
     game,
     of_method,
+    settings_of,
     start_of,
 )
 from brigade.launch.hanabi_pool import CROSS_PLAY, METHODS, SCALES, NewPool
@@ -147,7 +147,7 @@ class Learner:
     """An agent of a pool that keeps learning, and its run."""
 
     name: str
-    start: Start
+    start: Stream
     run: Run
 
 
@@ -191,7 +191,7 @@ def learner(made: Pool, folder: Path, name: str, scale: str, words: Sequence[str
     """Where an agent of the pool goes on learning."""
     method, like = CONTINUAL[name]
     start, row = start_of(made, method), life(like)
-    settings = merged(row.settings, {"env": start.settings(made)})
+    settings = merged(row.settings, {"env": settings_of(made, start)})
     if scale == "small":
         # Evaluations only at the ends: the tables do not need more.
         quick = {"preset": "laptop", "seeds": 1, "few_shot_updates": 0, "eval_every": 10**6}
