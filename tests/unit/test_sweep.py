@@ -189,7 +189,10 @@ def test_a_sweep_is_done_once_grows_and_outlives_a_failure(here, capsys, monkeyp
         assert why in capsys.readouterr().err
     (here / "out" / "sweep.json").write_text('{"over": [{"setting": 3, "values": []}]}')
     assert main([*words, "l2"]) == 2
-    assert "out/sweep.json is damaged (3 is not a string)" in capsys.readouterr().err
+    assert (
+        "out/sweep.json is damaged (over: 'setting' is 3; it must be text)"
+        in capsys.readouterr().err
+    )
     assert started == ["method-ft", "method-l2", "method-l2"]
 
 
