@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,9 @@ def run(words: list[str]) -> int:
     from brigade.runs.run import run as train
 
     path = options.out or default_path(experiment)
-    with resumable(path, options), sinks(options, path) as show:
-        result = train(
+
+    def start(show: Any) -> Any:
+        return train(
             experiment,
             path,
             trust=options.trust,
@@ -51,9 +52,8 @@ def run(words: list[str]) -> int:
             on_start=show.start,
             watch=show,
         )
-        train_baselines(result, options)
-        log_results(result, show)
-    return finish(result, options.quiet)
+
+    return complete(path, options, start)
 
 
 def population(words: list[str]) -> int:
@@ -112,8 +112,8 @@ def resume(words: list[str]) -> int:
     prepare_jax(options.cache)
     from brigade.runs.run import resume as continue_run
 
-    with resumable(options.run, options), sinks(options, options.run) as show:
-        result = continue_run(
+    def go_on(show: Any) -> Any:
+        return continue_run(
             options.run,
             tasks=options.tasks,
             steps_per_task=options.steps_per_task,
@@ -124,8 +124,22 @@ def resume(words: list[str]) -> int:
             watch=show,
             warn=print_line,
         )
-        train_baselines(result, options)
-        log_results(result, show)
+
+    return complete(options.run, options, go_on)
+
+
+def complete(path: Path, options: argparse.Namespace, train: Callable[[Any], Any]) -> int:
+    """Train, then what else the flags ask for, and print the report."""
+    with resumable(path, options), sinks(options, path) as show:
+        result = train(show)
+        if options.baselines:
+            from brigade.runs.baselines import add_baselines, print_progress
+
+            add_baselines(result, None if options.quiet else print_progress)
+        if show.sinks:  # TensorBoard or Weights & Biases
+            from brigade.cli.final_results import final_results
+
+            show.finish(final_results(result))
     return finish(result, options.quiet)
 
 
@@ -143,23 +157,6 @@ def sinks(options: argparse.Namespace, folder: Path) -> Any:
 
         chosen.append(WeightsAndBiases(folder, WandbSettings(**settings), options.quiet))
     return Sinks(folder, options.quiet, chosen)
-
-
-def log_results(result: Any, show: Any) -> None:
-    """Give TensorBoard and Weights & Biases the tables and the film, if one of them is on."""
-    if show.sinks:
-        from brigade.cli.final_results import final_results
-
-        show.finish(final_results(result))
-
-
-def train_baselines(result: Any, options: argparse.Namespace) -> None:
-    """Train single-task baselines, if asked for."""
-    if not options.baselines:
-        return
-    from brigade.runs.baselines import add_baselines, print_progress
-
-    add_baselines(result, None if options.quiet else print_progress)
 
 
 @contextlib.contextmanager
