@@ -10,7 +10,11 @@ from typing import Any, NoReturn
 from brigade.errors import UserError
 from brigade.registry import nearest
 
-WANDB_FLAGS = {"project": "brigade", "entity": "yours", "group": "BENCHMARK/METHOD"}
+WANDB_FLAGS = {
+    "project": "project there (default: brigade)",
+    "entity": "user or team there (default: yours)",
+    "group": "group there (default: BENCHMARK/METHOD)",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -145,12 +149,16 @@ def add_run_flags(parser: Parser) -> None:
     parser.add_argument(
         "--quiet", action="store_true", help="print no progress, and no table or report at the end"
     )
-    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
-    parser.add_argument("--wandb", action="store_true", help="also log to Weights & Biases")
-    for name, default in WANDB_FLAGS.items():
-        parser.add_argument(
-            f"--wandb-{name}", metavar="NAME", help=f"{name} there (default: {default})"
-        )
+    parser.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="also write TensorBoard events to the run folder (pip extra: tensorboard)",
+    )
+    parser.add_argument(
+        "--wandb", action="store_true", help="also log to Weights & Biases (pip extra: wandb)"
+    )
+    for name, meaning in WANDB_FLAGS.items():
+        parser.add_argument(f"--wandb-{name}", metavar="NAME", help=meaning)
     parser.add_argument(
         "--wandb-mode",
         choices=("online", "offline"),
