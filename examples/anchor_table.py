@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from brigade.benchmarks.published import published_in
-from brigade.launch.run_table import Row, RunTable
+from brigade.launch.runs_target import Row, RunsTarget
 
 HERE = Path(__file__).parent
 METHOD = f"{HERE / 'anchor.py'}:Anchor"
@@ -26,7 +26,7 @@ ROWS = (
     Row("strength 0.1", SETTINGS | {"method": METHOD, "method_settings": {"strength": 0.1}}),
 )
 
-TARGET = RunTable(
+TARGET = RunsTarget(
     "tutorial/anchor",
     title="Staying close to the last task",
     shows="the tutorial's table",

@@ -30,12 +30,12 @@ from brigade.launch.hanabi_pool import (
     ARCHITECTURES,
     METHODS,
     SMALL,
-    PoolStudy,
+    NewPool,
     play_pool,
     probe_actions,
     refuse_twins,
 )
-from brigade.launch.run_table import compute_cells
+from brigade.launch.runs_target import compare
 from brigade.launch.target import slug
 from brigade.launch.targets import find_target
 from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
@@ -691,7 +691,7 @@ def test_every_method_and_architecture_can_be_put_together(tmp_path):
         architectures=tuple(ARCHITECTURES),
         settings={"env": GAME, "q": SMALL_Q["q"]},
     )
-    study = PoolStudy(tmp_path, scale)
+    study = NewPool(tmp_path, scale)
     runs = {each: study.experiment(*each) for each in study.members()}
     assert len(runs) == 50
     assert len({experiment.config.seed for experiment in runs.values()}) == 50
@@ -754,10 +754,10 @@ PAGE = (RESULTS / "lifelong_hanabi.md").read_text(encoding="utf-8")
 def test_the_recorded_pool_is_the_ready_made_one():
     """And the last two columns are those of the pool before it."""
     made = read_pool(READY_MADE)
-    cells = hanabi_tables.pool_cells(made)
+    cells = hanabi_tables.compare_pool(made)
     earlier = read_pool(RESULTS / "lifelong-hanabi-pool-without-beliefs")
     assert earlier.agents == made.agents
-    without = hanabi_tables.pool_cells(replace(made, returns=earlier.returns))
+    without = hanabi_tables.compare_pool(replace(made, returns=earlier.returns))
     before = [f"{cell.ours.mean:.2f}" for cell in without]
     for place in range(0, len(cells), 2):
         own, others = cells[place : place + 2]
@@ -779,7 +779,7 @@ def test_the_recorded_table_comes_out_of_its_evaluations_again():
     assert len(target.rows) == 12
     for row in target.rows:
         folder = RESULTS / "lifelong-hanabi-table-1" / slug(row.name)
-        cells = compute_cells(target, [row], [folder])
+        cells = compare(target, [row], [folder])
         texts = [row.name]
         for cell in cells:
             texts += (

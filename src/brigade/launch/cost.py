@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from brigade.core import Benchmark
 from brigade.runs.config import load_benchmark, merged
 
 if TYPE_CHECKING:  # a target asks for the steps of its runs
@@ -51,6 +50,9 @@ def roughly(seconds: float | None) -> str:
     return f"{max(1, round(seconds / 60))} min"
 
 
+benchmark_named = cache(load_benchmark)  # making one can read files
+
+
 def steps_of_run(settings: Mapping[str, Any]) -> float:
     """Tasks times steps times seeds of one run, with the defaults of its benchmark and preset."""
     benchmark = benchmark_named(settings["benchmark"])
@@ -62,9 +64,3 @@ def steps_of_run(settings: Mapping[str, Any]) -> float:
     }
     tree = merged(merged(paper, benchmark.presets.get(settings["preset"], {})), settings)
     return float(tree["tasks"] * tree["repetitions"] * tree["steps_per_task"] * tree["seeds"])
-
-
-@cache
-def benchmark_named(name: str) -> Benchmark:
-    """The benchmark with a name; making one can read files."""
-    return load_benchmark(name)

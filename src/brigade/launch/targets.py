@@ -6,18 +6,20 @@ from dataclasses import replace
 
 from brigade import registry
 from brigade.errors import UserError
-from brigade.launch import hanabi_tables, lifelong_hanabi_targets, meal_targets, zsc_targets
+from brigade.launch import hanabi_tables, zsc_targets
+from brigade.launch.papers import targets_of
 from brigade.launch.target import Target
 
 
 def targets(level: str = "1") -> dict[str, Target]:
     """All targets by name; those that have levels at this one."""
+    table_1, *figures = targets_of("lifelong_hanabi").values()
     ours = [
-        *meal_targets.targets(level),
+        *targets_of("meal", level).values(),
         hanabi_tables.pool(),
-        lifelong_hanabi_targets.table_1(),
+        table_1,
         *hanabi_tables.of_pool(),
-        *lifelong_hanabi_targets.figures(),
+        *figures,
         zsc_targets.STUDY,
     ]
     found = {target.name: target for target in ours}

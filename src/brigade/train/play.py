@@ -36,7 +36,8 @@ def start_games(
     env: Environment, players: Players, key: Key, task: Any, num_envs: int, tables: int = 1
 ) -> Games:
     """New episodes with initial recurrent states; seats are not assigned yet."""
-    return games_of(players, *reset_all(env, key, task, num_envs), env.num_agents, tables)
+    env_state, step = reset_all(env, key, task, num_envs)
+    return games_of(players, env_state, step, env.num_agents, tables)
 
 
 def games_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brigade.cli.errors import print_warning
+from brigade.cli.errors import print_line
 from brigade.cli.watch import play
 from brigade.errors import UserError
 from brigade.report.read import read_run
@@ -39,6 +39,6 @@ def film(result: RunResult, task: int) -> Path | None:
     try:
         play(run, 0, task - 1, run.parts.learner.evaluates_greedily).save(path)
     except UserError as error:
-        print_warning(f"no film: {error}")
+        print_line(f"no film: {error}")
         return None
     return path
