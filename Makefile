@@ -1,7 +1,7 @@
 # make demo   sets up a virtual environment if needed, then learns three kitchens and shows them
 # make test   sets up a virtual environment if needed, then lints, checks types and runs all tests
-# make check  the same with quick tests only, in about three minutes: those that do not train, play
-#             rollouts or start other programs (tests/support/slow.py finds the others)
+# make check  the same with quick tests only, in about three minutes: those without the mark slow,
+#             which has most of what trains, plays rollouts or starts other programs
 # make setup  only the virtual environment, with the command .venv/bin/brigade
 # make lint   only ruff and mypy
 # make docs   builds the documentation site into site/: open site/index.html

@@ -8,8 +8,10 @@ The defaults are the MEAL release's settings. The last line is one JSON object.
 
 from __future__ import annotations
 
+import sys
+
 from brigade.cli.bench import collect_speed, print_result, setting_from
 
 if __name__ == "__main__":
-    setting = setting_from(None, __doc__)
+    setting = setting_from(sys.argv[1:], __doc__)
     print_result("collect_overcooked", setting, collect_speed(setting))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 
 import numpy as np
 
@@ -21,7 +22,7 @@ POINTS = 5
 
 
 def main() -> None:
-    setting = setting_from(None, __doc__)
+    setting = setting_from(sys.argv[1:], __doc__)
     curves = {}
     for precision in ("float32", "bfloat16"):
         curve = learning_curve(dataclasses.replace(setting, precision=precision))

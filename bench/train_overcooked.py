@@ -9,8 +9,10 @@ The defaults are the MEAL release's settings. The last line is one JSON object.
 
 from __future__ import annotations
 
+import sys
+
 from brigade.cli.bench import print_result, setting_from, training_speed
 
 if __name__ == "__main__":
-    setting = setting_from(None, __doc__)
+    setting = setting_from(sys.argv[1:], __doc__)
     print_result("train_overcooked", setting, training_speed(setting))

@@ -1,15 +1,20 @@
-"""Shared by all tests: a persistent compilation cache, since compiling is most of their time."""
+"""Shared by all tests: what makes tracing and compiling fast, since that is most of their time."""
 
+import ctypes
+import gc
 import os
+import resource
 from pathlib import Path
 
 import jax
 import pytest
-from support.slow import mark_slow
 
 # Programs run for moments here: compiling them must be fast, not they. Processes that tests start
 # inherit this. Other versions of JAX may not know the second flag and would stop at it.
-FAST_TO_COMPILE = ["--xla_backend_optimization_level=0"]
+FAST_TO_COMPILE = [
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_parallel_codegen_split_count=1",  # two workers have both cores already
+]
 if jax.__version_info__ < (0, 11):
     FAST_TO_COMPILE.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join([*FAST_TO_COMPILE, os.environ.get("XLA_FLAGS", "")])
@@ -24,7 +29,11 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
+# Tracing makes many small objects that stay: by default they are searched for garbage all the time.
+gc.set_threshold(200_000, 50, 100)
+
 MOST_MAPS = 25_000  # Linux allows 65,530; one module adds up to 15,000
+MOST_BYTES = 2.0e9  # a test adds up to 0.6e9; two workers have at least 8 GB between them
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,5 +51,17 @@ def memory_maps() -> int:
     return len(maps.read_bytes().splitlines()) if maps.exists() else MOST_MAPS + 1
 
 
-def pytest_collection_modifyitems(items):
-    mark_slow(items)
+@pytest.fixture(autouse=True)
+def let_go_of_memory():
+    """The same for memory, which the allocator only returns when told to."""
+    yield
+    if memory() > MOST_BYTES:
+        jax.clear_caches()
+        gc.collect()
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def memory() -> int:
+    """The bytes that this process has in memory; 0 where that is not known."""
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * resource.getpagesize() if pages.exists() else 0

@@ -28,6 +28,7 @@ KINDS = (
     "methods",
     "partners",
     "policies",
+    "targets",
 )
 
 
@@ -48,7 +49,7 @@ def get(kind: str, name: str) -> Any:
     known = entries(kind)
     file, attribute = file_and_name(name, CODE)
     if file and not attribute:
-        what = "function" if kind == "benchmarks" else "class"
+        what = {"benchmarks": "function", "targets": "description"}.get(kind, "class")
         raise UnknownNameError(f"{kind.rstrip('s')} {file}: add the {what}: {file}:Name")
     if file:
         return from_file(name)

@@ -28,11 +28,13 @@ from brigade.testing import (
 from brigade.train import DeviceSource, Players
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", brigade.names("envs"))
 def test_environments_keep_their_promises(name):
     check_environment(*brigade.get("envs", name).example())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_learners_keep_their_promises(name):
     env, sequence = example_for(name)
@@ -41,6 +43,7 @@ def test_learners_keep_their_promises(name):
     check_learner(learner, source, sequence[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_policies_of_learners_keep_their_promises(name):
     env, sequence = example_for(name)
@@ -50,6 +53,7 @@ def test_policies_of_learners_keep_their_promises(name):
     check_avail(learner.policy, view, env.num_actions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", brigade.names("partners"))
 def test_partners_keep_their_promises(name):
     env, sequence = example()
@@ -69,6 +73,7 @@ def test_states_are_described_as_plain_data(name):
         assert len(json.dumps(env.describe(state, sequence[0], seat))) <= len(everything)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", brigade.names("methods"))
 def test_methods_keep_their_promises(name):
     env, sequence = example()
@@ -92,6 +97,7 @@ def test_benchmarks_describe_a_stream_their_environment_can_play(name):
     assert now.view.obs.shape == (benchmark.env.num_agents, *benchmark.env.obs_shape)
 
 
+@pytest.mark.slow
 def test_rollouts_keep_their_promises():
     env, sequence = example()
     learner = make_learner(env)
@@ -119,6 +125,7 @@ class ForgetfulGame(Environment):
         return state, now.replace(view=now.view.replace(first=first))
 
 
+@pytest.mark.slow
 def test_a_broken_promise_is_found():
     env, sequence = example()
     with pytest.raises(AssertionError, match="never resets itself"):

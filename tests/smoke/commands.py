@@ -44,6 +44,7 @@ SMALLER = {  # by a word of the command
     "mappo": "--seeds 1 --steps-per-task 800",
     "gru": "--seeds 1 --steps-per-task 80 --num-steps 40",
     "examples/anchor.py:Anchor": "--steps-per-task 800 --method-settings.strength 0.1",
+    "examples/anchor_table.py:TARGET": "--steps-per-task 800",
     "overcooked/layout": f"--steps-per-task 80 --tasks 1 {SHORT}",
     "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT}",
     "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 48 --num-steps 24",

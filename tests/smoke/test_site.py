@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.quick
 
 
 class Page(HTMLParser):

@@ -12,7 +12,6 @@ from zipfile import ZipFile
 
 import pytest
 
-pytestmark = pytest.mark.quick
 ROOT = Path(__file__).parents[2]
 # Reads all data files of the package, and says where they are.
 READ_DATA = """

@@ -67,6 +67,28 @@ def make_run(path, evals=5, names=("kitchen 1", "kitchen 2"), config=CONFIG, num
     return path
 
 
+def raw_run(path, method="ft"):
+    """As `make_run`, of two tasks whose scores are returns, from 0 to 500 and from -500 to -100."""
+    mean = np.stack([FIRST, SECOND], axis=-1)[:, :, None, None, :, None]
+    score = 500.0 * mean
+    score[:, 1] -= 500.0
+    names = ("CartPole", "Acrobot")
+    run = make_run(
+        path, names=names, config=CONFIG | {"method": method}, score=score, returns=score
+    )
+    rows = [
+        {"task": i // 5, "update": i, "steps": 20 * i, "seconds": 1, "metrics": {"score": at}}
+        for i in range(1, 11)
+        for at in [[40.0 * i, 35.0 * i] if i <= 5 else [-500.0 + 30 * i, -500.0 + 25 * i]]
+    ]
+    (run / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    head = json.loads((run / "config.json").read_text())
+    measures = ["average_score", "after_training"]
+    head |= {"meanings": {"raw_score": "the return of an episode"}, "measures": measures}
+    (run / "config.json").write_text(json.dumps(head))
+    return run
+
+
 def many_seeds(path, number=6, **options):
     """As `make_run`, with the two seeds repeated."""
     score = np.tile(np.stack([FIRST, SECOND], axis=-1), number // 2)[:, :, None, None, :, None]

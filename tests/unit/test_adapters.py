@@ -110,6 +110,7 @@ class Holding(Policy):
         return self.policy.act(self.params, carry, view, key, greedy)
 
 
+@pytest.mark.slow
 def test_the_toy_of_these_tests_is_an_environment():
     check_environment(Echo(), echo_tasks())
 
@@ -138,6 +139,7 @@ def jaxmarls_overcooked(task, max_steps):
         return Peer(FrozenDict(layout, height=height, width=width), max_steps=max_steps)
 
 
+@pytest.mark.slow
 def test_cramped_room_plays_like_jaxmarls_own_across_the_end_of_a_game():
     task, horizon = task_from_grid(LAYOUTS["cramped_room"]), 140
     ours = JaxMARLEnv(Overcooked(2, *task.tile.shape, horizon, start_facing="up"), task)
@@ -265,6 +267,7 @@ def jaxmarl_style_ippo(env, num_envs=2, num_steps=12, num_updates=2, gamma=0.99,
     return params, end[0], losses, info
 
 
+@pytest.mark.slow
 def test_a_jaxmarl_training_loop_runs(baselines):
     env, sequence = Overcooked.example()  # games of 20 steps
     wrapped = baselines.LogWrapper(JaxMARLEnv(env, sequence))
@@ -276,6 +279,7 @@ def test_a_jaxmarl_training_loop_runs(baselines):
     assert (np.asarray(info["returned_episode_lengths"]).reshape(24, -1)[19:] == 20).all()
 
 
+@pytest.mark.slow
 def test_jaxmarls_q_learning_wrapper_runs(baselines):
     env = baselines.CTRolloutManager(JaxMARLEnv(Echo(), echo_tasks()), batch_size=2)
     obs, state = env.batch_reset(KEY)
@@ -552,6 +556,7 @@ def test_a_missing_package_is_named_with_its_extra(package, monkeypatch):
         importlib.import_module(module)
 
 
+@pytest.mark.slow
 def test_only_the_spaces_need_jaxmarl(monkeypatch):
     for module in ("jaxmarl", "jaxmarl.environments"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -563,6 +568,7 @@ def test_only_the_spaces_need_jaxmarl(monkeypatch):
             space("agent_0")
 
 
+@pytest.mark.slow
 def test_importing_the_folder_imports_no_adapter():
     code = (
         "import sys, brigade.envs.adapters;"

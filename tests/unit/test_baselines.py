@@ -26,6 +26,8 @@ from brigade.runs.baselines import (
 from brigade.runs.config import from_dict
 from brigade.runs.run import run
 
+pytestmark = pytest.mark.slow
+
 MEETING = Path(__file__).parents[2] / "examples" / "meeting.py"
 
 SMALL = {

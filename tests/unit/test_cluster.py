@@ -48,6 +48,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_folder_that_a_node_does_not_see_is_refused(two_nodes, here, capsys, monkeypatch):
     found, _ = two_nodes
     words = ["sweep", *TINY, "--over", "seed", "1", "2", "--cluster", found.address]
@@ -62,6 +63,7 @@ def test_a_folder_that_a_node_does_not_see_is_refused(two_nodes, here, capsys, m
     assert list(here.rglob("*.*")) == []
 
 
+@pytest.mark.slow
 def test_a_node_that_is_killed_loses_nothing_and_nothing_is_done_twice(two_nodes, here, capsys):
     found, second = two_nodes
     folders = [here / "out" / f"seed-{seed}" for seed in (1, 2)]
@@ -150,7 +152,6 @@ def uninterrupted(folder, path):
         ("--cluster", "no Ray cluster answers ("),
     ],
 )
-@pytest.mark.quick
 def test_a_cluster_that_does_not_answer_is_one_line(here, capsys, monkeypatch, words, message):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     assert main(["sweep", *TINY, "--over", "seed", "1", "2", *words.split()]) == 2
@@ -179,7 +180,6 @@ def test_something_else_at_the_address_is_one_line(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("verb", [["sweep", *TINY, "--over", "seed", "1"], ["reproduce", "meal/t"]])
 def test_without_ray_one_line_says_what_to_install(here, capsys, monkeypatch, verb):
     monkeypatch.setitem(sys.modules, "ray", None)

@@ -389,6 +389,7 @@ def games(env, task, habits, others, number):
     return jax.tree.map(lambda x: x[0, 0], play(habits))
 
 
+@pytest.mark.slow
 def test_cooks_who_meet_get_on():
     """A hundred games, none without a soup: nobody waits for ever for the other to go first."""
     env, task = kitchen("cramped_room")
@@ -398,6 +399,7 @@ def test_cooks_who_meet_get_on():
     assert float(split.score.min()) >= 1.0
 
 
+@pytest.mark.slow
 def test_habits_are_kept():
     """Half a cook does its half only."""
     env, task = kitchen("cramped_room")

@@ -18,6 +18,8 @@ from brigade.partners.files import load_policies
 from brigade.report.crossplay import Matrix, cells, explanation, headline
 from brigade.train.crossplay import cross_play
 
+pytestmark = pytest.mark.slow
+
 KEY = jax.random.key(0)
 
 

@@ -116,6 +116,7 @@ def test_it_runs_without_jax(monkeypatch, capsys):
     assert "broken JAX cannot compute: import of jax halted" in said(capsys)
 
 
+@pytest.mark.slow
 def test_missing_extras_have_their_command(monkeypatch, capsys):
     missing = [Extra("brigade-rl", "wandb", ("wandb",)), Extra("brigade-rl", "jaxmarl", ())]
     monkeypatch.setattr(doctor, "optional_packages", lambda name: missing)
@@ -160,7 +161,6 @@ def test_known_speeds_are_those_of_the_document():
     assert re.search(rf"^\| training, 16 env.* \| {cpu.steps_per_second / 1e3:g} k \|", page, re.M)
 
 
-@pytest.mark.quick
 def test_the_driver_is_asked_for_its_gpus(monkeypatch, tmp_path):
     program = tmp_path / "nvidia-smi"
     program.write_text(

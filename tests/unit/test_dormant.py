@@ -20,6 +20,7 @@ def test_the_share_is_that_of_the_metric():
     assert float(dormant_share(layers)) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_a_learner_tells_how_many_of_its_units_sleep():
     env, sequence = example()
     learner = make_learner(env)

@@ -14,6 +14,10 @@ from support.parts import example, make_learner, make_trainer
 
 import brigade
 from brigade.core import Acting, Benchmark
+from brigade.launch.cost import cost
+from brigade.launch.overview import overview
+from brigade.launch.target import Request
+from brigade.launch.targets import find_target
 from brigade.learners import NetworkConfig
 from brigade.nets import ActorCritic
 from brigade.testing import check_environment, check_learner, check_method, check_policy
@@ -32,6 +36,7 @@ def anchor():
     return of_file("methods", "anchor.py:Anchor")
 
 
+@pytest.mark.slow
 def test_anchor_keeps_the_promises_of_a_method(anchor):
     env, sequence = example()
     method = anchor(strength=0.1)
@@ -39,6 +44,7 @@ def test_anchor_keeps_the_promises_of_a_method(anchor):
     check_method(method, trainer, evaluator, sequence)
 
 
+@pytest.mark.slow
 def test_distil_keeps_the_promises_of_a_method():
     env, sequence = example()
     method = of_file("methods", "distil.py:Distil")(weight=0.1)
@@ -103,6 +109,7 @@ def test_the_penalty_of_anchor_by_hand(anchor):
     assert slope["actor_head"]["bias"] == slope["critic_trunk"]["bias"] == 0.0
 
 
+@pytest.mark.slow
 def test_the_slow_cook_acts_on_every_third_step_only():
     """It keeps the promises of a policy; its own moves fall where its count says."""
     kind = of_file("partners", "slow_cook.py:SlowCook")
@@ -131,6 +138,7 @@ def test_population_play_lets_everybody_meet():
     assert met == {(host, guest) for host in range(3) for guest in range(3)}
 
 
+@pytest.mark.slow
 def test_an_encoder_of_ones_own_trains(tmp_path):
     """It does not see where things are: a shifted picture has the same features."""
     config = {"benchmark": "overcooked/layout", "preset": "laptop", "env": {"horizon": 20}}
@@ -151,6 +159,49 @@ def test_an_encoder_of_ones_own_trains(tmp_path):
     np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+ANCHOR_TABLE = str(EXAMPLES / "anchor_table.py:TARGET")
+
+
+def test_a_table_of_ones_own_has_its_runs_and_the_printed_figures(tmp_path):
+    """In the order of its rows; tests/smoke/test_documents.py trains one of them."""
+    target = find_target(ANCHOR_TABLE)
+    (stage,) = target.plan(Request(tmp_path, words=["--num-envs", "4"])).stages
+    assert [run.name for run in stage.runs] == [*target.published]
+    configs = [run.experiment.as_dict() for run in stage.runs]
+    assert [config["method"].split(":")[-1] for config in configs] == ["ft", "Anchor", "Anchor"]
+    strengths = [config.get("method_settings", {}).get("strength") for config in configs]
+    assert strengths == [None, 0.01, 0.1]
+    assert [(c["steps_per_task"], c["num_envs"]) for c in configs] == [(49_600, 4)] * 3
+    shown = [[str(f) for f in figures.values()] for figures in target.published.values()]
+    assert shown == [["0.76", "0.36"], ["0.91", "0.07"], ["0.62", "0.03"]]
+
+
+def test_a_table_of_ones_own_is_run_as_it_was_published():
+    """The paper's scale keeps what a row says, also its preset; no level, no known cost."""
+    target = find_target(ANCHOR_TABLE)
+    row = target.settings(target.rows[1], "paper")
+    assert (row["preset"], row["steps_per_task"]) == ("laptop", 4e5)
+    assert row["method_settings"] == {"strength": 0.01}
+    assert target.steps("paper") == 3 * 2 * 4e5
+    assert cost(target, "small", "cpu") is None
+    with pytest.raises(brigade.UserError, match=r"TARGET has no levels; remove --level$"):
+        find_target(ANCHOR_TABLE, "2")
+    with pytest.raises(brigade.UserError, match=r"anchor.py:Anchor is not a target; it must be"):
+        find_target(str(EXAMPLES / "anchor.py:Anchor"))
+
+
+def test_a_package_adds_a_target(tmp_path, monkeypatch):
+    info = tmp_path / "my_lab-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[brigade.targets]\nlab/one = anchor_table:TARGET\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    assert find_target("lab/one").title == find_target(ANCHOR_TABLE).title
+    (line,) = [line for line in overview("cpu") if "lab/one" in line]
+    assert line.split() == ["lab/one", "?", "?", "the", "tutorial's", "table"]
+
+
 class FakeState:
     """Has parameters."""
 
@@ -158,10 +209,12 @@ class FakeState:
         self.params = params
 
 
+@pytest.mark.slow
 def test_meeting_keeps_the_promises_of_an_environment():
     check_environment(*of_file("envs", "meeting.py:Meeting").example())
 
 
+@pytest.mark.slow
 def test_reinforce_keeps_the_promises_of_a_learner():
     env, sequence = example()
     settings = of_file("learners", "reinforce.py:Reinforce")(network=NetworkConfig(hidden=(8,)))
@@ -169,6 +222,7 @@ def test_reinforce_keeps_the_promises_of_a_learner():
     check_learner(learner, DeviceSource(env, Players(learner.policy), 4, 20), sequence[0])
 
 
+@pytest.mark.slow
 def test_the_returns_of_reinforce_by_hand():
     """Two rewards in one episode and one in the next: 1 + 0.5 * 2, 2, and 4, normalised."""
     kind = of_file("learners", "reinforce.py:Reinforce")
@@ -189,6 +243,7 @@ def test_the_returns_of_reinforce_by_hand():
     assert index.shape == (1, 6)
 
 
+@pytest.mark.slow
 def test_ippo_learns_to_meet(tmp_path):
     config = {"benchmark": str(EXAMPLES / "meeting.py:meeting"), "preset": "laptop", "seeds": 1}
     config |= {"tasks": 1, "steps_per_task": 4e4, "eval_every": 100}

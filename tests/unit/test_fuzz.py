@@ -26,6 +26,8 @@ from brigade.errors import UserError
 from brigade.runs.folder import npz_bytes
 from brigade.runs.run import run
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 30  # of one command, far more than any needs
 STARTED = "everything was read"
 # More find more: BRIGADE_FUZZ_EXAMPLES=1000 make test

@@ -425,6 +425,7 @@ def test_a_mixture_is_the_other_half_of_the_time_until_it_ends():
     assert shares[9:] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_policy_beside_partners_learns_from_its_own_seat_only():
     """`split` of a population with partners: every policy gets its own seat's observations."""
     env, _ = brigade.get("envs", "overcooked").example()

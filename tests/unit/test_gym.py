@@ -73,6 +73,7 @@ def test_bounded_components_span_their_range():
         assert games.step(action).reward.item() == pytest.approx(meant)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -110,6 +111,7 @@ def two_games(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_stream_of_different_games_is_recorded(two_games, capsys):
     found = read_npz(two_games / "returns.npz")
     assert found["score"].shape[:2] == (5, 2)  # before the first update and after each, both games
@@ -121,8 +123,11 @@ def test_a_stream_of_different_games_is_recorded(two_games, capsys):
     shown = capsys.readouterr().out
     assert "Chase" in shown
     assert "Wide" in shown
+    page = (two_games / "report" / "report.html").read_text()
+    assert "Not normalised: the return of an episode as it is." in page
 
 
+@pytest.mark.slow
 def test_a_simulator_is_filmed(two_games, tmp_path, capsys):
     film = tmp_path / "film.gif"
     assert main(["watch", str(two_games), "--task", "2", "--out", str(film), "--trust"]) == 0
@@ -132,6 +137,7 @@ def test_a_simulator_is_filmed(two_games, tmp_path, capsys):
     assert "score" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_with_new_episodes(tmp_path, monkeypatch):
     from brigade.runs.config import from_dict
     from brigade.runs.run import resume, run
@@ -161,6 +167,7 @@ def test_a_stopped_run_goes_on_with_new_episodes(tmp_path, monkeypatch):
     assert np.isfinite(found["score"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["die", "hang"])
 def test_a_simulator_that_dies_or_hangs_is_started_again(name, tmp_path, monkeypatch):
     """And counted; the run ends as if nothing had happened."""
@@ -174,6 +181,7 @@ def test_a_simulator_that_dies_or_hangs_is_started_again(name, tmp_path, monkeyp
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.slow
 def test_a_simulator_that_always_dies_ends_the_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for number in range(20):

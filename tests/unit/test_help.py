@@ -9,7 +9,6 @@ from brigade.cli import main
 from brigade.runs.config import from_dict
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("backend", "words", "preset", "said"),
     [

@@ -91,6 +91,7 @@ def single(policy, params, name):
     return Cast((Group(policy),), (params,), (name,))
 
 
+@pytest.mark.slow
 def test_agents_play_as_their_twins_in_the_program_do():
     """On both seats, batched over episodes and pairs; a memory is reset where an episode begins."""
     traced = (
@@ -153,6 +154,7 @@ def test_a_wrong_agent_is_one_line(agents, name, message):
         one_step(f"{agents}:{name}")
 
 
+@pytest.mark.slow
 def test_agents_from_the_command_line(agents, tmp_path, monkeypatch, capfd):
     """In crossplay, in a film and beside a learner; what an agent does wrong is one line."""
     monkeypatch.chdir(tmp_path)
@@ -174,6 +176,7 @@ def test_agents_from_the_command_line(agents, tmp_path, monkeypatch, capfd):
     assert not (tmp_path / "no").exists()
 
 
+@pytest.mark.slow
 def test_a_learner_trains_beside_an_agent(agents, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     words = (
@@ -187,6 +190,7 @@ def test_a_learner_trains_beside_an_agent(agents, tmp_path, monkeypatch, capfd):
     assert len(copies) == 1  # a run keeps the code that it uses
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 @pytest.mark.parametrize("name", ["act", "Recurrent"])
 def test_the_example_with_pytorch(name):

@@ -26,6 +26,8 @@ from brigade.runs import folder as folders
 from brigade.runs.folder import RunFolder, npz_bytes
 from brigade.runs.run import resume, run
 
+pytestmark = pytest.mark.slow
+
 READERS = ("resume {} --quiet", "report {}", "watch {}", "export {} --out film.safetensors")
 
 

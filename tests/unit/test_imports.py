@@ -112,6 +112,7 @@ def run(code):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_importing_and_listing_load_nothing_heavy():
     code = (
         "import sys, brigade, brigade.cli; brigade.names('envs'); brigade.cli.main(['list']);"
@@ -122,6 +123,7 @@ def test_importing_and_listing_load_nothing_heavy():
     assert "benchmarks:" in listed
 
 
+@pytest.mark.slow
 def test_importing_every_module_makes_no_array():
     """No array means no device is set up: JAX has made no backend."""
     code = (

@@ -99,7 +99,7 @@ def test_lidar_agrees_with_plain_geometry(seed: int) -> None:
     rng = np.random.default_rng(seed)
     walls = np.asarray(generate(MapSpec(9, 11, 0.3), seed).walls)
     sides = edges(walls)
-    see = jax.jit(lambda place, heading: lidar(place, heading, jnp.asarray(walls), 0.3, 200, 6.0))
+    see = jax.jit(lambda place, heading: lidar(place, heading, jnp.asarray(walls), Robot()))
     compared = left_out = 0
     for _ in range(6):
         place = np.float32([free_place(rng, walls) for _ in range(3)])
@@ -126,12 +126,14 @@ def test_lidar_agrees_with_plain_geometry(seed: int) -> None:
 
 def test_beams_along_the_axes_and_from_grid_lines() -> None:
     place, heading = jnp.array([[3.0, 4.0]]), jnp.zeros(1)
-    beams = 5  # behind, right, ahead, left, behind
+    far, near = (Robot(beams=5, lidar_range=far) for far in (100.0, 2.5))  # from behind to behind
     np.testing.assert_allclose(
-        lidar(place, heading, jnp.asarray(HALL), 0.3, beams, 100.0)[0], [2, 3, 6, 2, 2], atol=1e-5
+        lidar(place, heading, jnp.asarray(HALL), far)[0],
+        [2, 3, 6, 2, 2],
+        atol=1e-5,
     )
     np.testing.assert_allclose(
-        lidar(place, heading + np.pi / 2, jnp.asarray(HALL), 0.3, beams, 2.5)[0],
+        lidar(place, heading + np.pi / 2, jnp.asarray(HALL), near)[0],
         [2.5, 2.5, 2, 2, 2.5],
         atol=1e-5,
     )
@@ -379,6 +381,7 @@ def as_original(state: State, task: Task, original: SimpleNamespace) -> object:
     )
 
 
+@pytest.mark.slow
 def test_driving_goals_crashes_and_rewards_are_the_originals(original: SimpleNamespace) -> None:
     """From the same state, for as long as nobody is done: then the original lets robots that have
     arrived drive on and keeps charging crashed ones for being near a wall; ours stay and are quit.
@@ -420,6 +423,7 @@ def test_driving_goals_crashes_and_rewards_are_the_originals(original: SimpleNam
     assert compared > 100
 
 
+@pytest.mark.slow
 def test_observations_are_the_originals_up_to_its_lidar_steps(original: SimpleNamespace) -> None:
     """The original looks every 5 cm along a beam and reports the first point inside something, so
     it sees walls up to 5 cm too far and robots up to 5 cm too near, and may miss a corner."""
@@ -629,8 +633,8 @@ def test_a_batch_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"num_agents": 5}, "1 to 4 robots"),
-        ({"actions": "both"}, "'discrete' or 'continuous'"),
+        ({"num_agents": 5}, "num_agents is 5; it must be from 1 to 4"),
+        ({"actions": "both"}, "use one of discrete, continuous"),
         ({"horizon": 0}, "horizon is 0"),
         ({"width": 2}, "sides must be"),
     ],

@@ -125,6 +125,7 @@ def test_processes_share_the_memory_of_a_device(monkeypatch):
     assert MEMORY not in leave_memory(1)
 
 
+@pytest.mark.slow
 def test_a_run_in_a_worker_of_ray_hears_interrupts():
     """Ray blocks them, and a script that starts it with `&` ignores them."""
     code = """
@@ -142,6 +143,7 @@ except KeyboardInterrupt:
     assert done.stdout == "heard\n"
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_worker():
     """Otherwise it would keep its lock, for which another worker waits."""
     child = "import os, time; from brigade.launch.child import end_with_parent; "

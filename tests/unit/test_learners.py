@@ -10,12 +10,14 @@ import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example
 
 from brigade.core import Acting
+from brigade.core.distributions import Categorical, Gaussian
 from brigade.envs.overcooked import Overcooked, task_from_grid
 from brigade.learners import IPPO, MAPPO, NetworkConfig, PPOConfig, SinglePPO
 from brigade.learners.recurrent import sequence_length
-from brigade.nets import Categorical, Gaussian
 from brigade.testing import check_learner, check_policy
 from brigade.train import DeviceSource, Players
+
+pytestmark = pytest.mark.slow
 
 SMALL = PPOConfig(epochs=2, minibatches=2, shaping_steps=None)
 

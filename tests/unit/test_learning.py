@@ -20,6 +20,8 @@ from brigade.methods.ft import FineTuning
 from brigade.train import DeviceSource, Players, Trainer
 from brigade.train.trainer import stack_sequences
 
+pytestmark = pytest.mark.slow
+
 KEY = jax.random.key(0)
 SMALL_NET = {"hidden": (32,), "memory_size": 32}
 REPLAY = QConfig(

@@ -30,12 +30,12 @@ from brigade.launch.hanabi_pool import (
     ARCHITECTURES,
     METHODS,
     SMALL,
-    PoolStudy,
+    NewPool,
     play_pool,
     probe_actions,
     refuse_twins,
 )
-from brigade.launch.run_table import compute_cells
+from brigade.launch.runs_target import compare
 from brigade.launch.target import slug
 from brigade.launch.targets import find_target
 from brigade.learners.q_settings import Additions, QConfig, QNetworkConfig
@@ -184,6 +184,7 @@ def test_a_damaged_pool_is_refused_in_one_line(pool, tmp_path, change, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_is_no_pool_is_refused(pool, tmp_path, capsys):
     with pytest.raises(UserError, match="is no pool: it has no"):
         read_pool(tmp_path)
@@ -329,6 +330,7 @@ def life(settings, tmp_path_factory):
     return run(settings, tmp_path_factory.mktemp("life") / "run")
 
 
+@pytest.mark.slow
 def test_a_life_records_partners_clones_and_held_out_agents(life, pool):
     arrays, chosen = life.returns, read_pool(pool).stream("hard")
     evaluations = 4  # before, and after each of three tasks
@@ -340,6 +342,7 @@ def test_a_life_records_partners_clones_and_held_out_agents(life, pool):
     assert arrays["task_names"].tolist() == list(chosen.partners)
 
 
+@pytest.mark.slow
 def test_the_learner_starts_from_the_pool(life, settings, pool):
     parts = assemble(from_dict(settings))
     rounds = stack_sequences(parts.sequences, parts.lineup.pairings)
@@ -352,6 +355,7 @@ def test_the_learner_starts_from_the_pool(life, settings, pool):
     assert parts.learner.policy.network.memory_size == 8  # the network is the file's
 
 
+@pytest.mark.slow
 def test_clones_leave_no_trace_in_training(life, settings, tmp_path):
     plain = run(settings | {"few_shot_updates": 0}, tmp_path / "plain")
     np.testing.assert_array_equal(plain.returns["score"], life.returns["score"])
@@ -361,6 +365,7 @@ def test_clones_leave_no_trace_in_training(life, settings, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_clone_learns_with_its_partner_alone(life, settings):
     """Its updates are those of a new learner with the same parameters, and nothing else."""
     parts = assemble(from_dict(settings))
@@ -384,6 +389,7 @@ def test_a_clone_learns_with_its_partner_alone(life, settings):
     assert few_shot.trainer.learner.config.buffer_size <= parts.learner.config.buffer_size
 
 
+@pytest.mark.slow
 def test_clones_are_evaluated_on_their_own_task(life, settings):
     """Without updates a clone is the learner itself, so its games are the learner's."""
     parts = assemble(from_dict(settings))
@@ -410,6 +416,7 @@ def test_clones_are_evaluated_on_their_own_task(life, settings):
         )
 
 
+@pytest.mark.slow
 def test_held_out_agents_play_as_any_partner_would(life, settings):
     """The recorded games are those of an evaluation with these agents as the task's partners."""
     parts = assemble(from_dict(settings))
@@ -433,6 +440,7 @@ def test_held_out_agents_play_as_any_partner_would(life, settings):
     np.testing.assert_array_equal(np.moveaxis(recorded, 2, 0), np.asarray(again.returns)[:, 0])
 
 
+@pytest.mark.slow
 def test_a_stopped_life_ends_the_same(life, settings, tmp_path):
     seen = []
 
@@ -449,6 +457,7 @@ def test_a_stopped_life_ends_the_same(life, settings, tmp_path):
         np.testing.assert_array_equal(again.returns[name], values)
 
 
+@pytest.mark.slow
 def test_measures_are_the_papers_equations(life):
     data = read_run(life.path)
     score = data.arrays["score"].mean((2, 3, 5))  # [eval, task, seed]
@@ -472,6 +481,7 @@ def test_measures_are_the_papers_equations(life):
         assert of["intra_play"] == pytest.approx(points[-1, intra, seed].mean(), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_multi_task_learning_meets_all_partners_in_every_phase(settings):
     tree = {k: v for k, v in settings.items() if k != "method_settings"}
     parts = assemble(from_dict(tree | {"method": "mtl", "few_shot_updates": 0, "seeds": 1}))
@@ -486,6 +496,7 @@ def test_multi_task_learning_meets_all_partners_in_every_phase(settings):
     assert parts.learner.updates_per_task == 3 * 2  # schedules last for the whole stream
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -517,6 +528,7 @@ def test_another_stream_is_another_benchmark(settings, pool):
         from_dict(settings | {"env": {"stream": "easy", "pool": str(pool)}})
 
 
+@pytest.mark.slow
 def test_an_exported_policy_tells_whom_it_met_and_can_be_met(life, pool, tmp_path):
     policies = policies_of(load(life.path))
     met = {each["name"] for each in policies.origin["trained_with"]}
@@ -529,6 +541,7 @@ def test_an_exported_policy_tells_whom_it_met_and_can_be_met(life, pool, tmp_pat
     assert benchmark.cast.names == policies.names[:1]
 
 
+@pytest.mark.slow
 def test_curves_follow_the_papers_equations(life):
     data = read_run(life.path)
     score = data.score  # [eval, task, seed]: before, after tasks 1, 2 and 3
@@ -637,6 +650,7 @@ TINY = replace(
 )
 
 
+@pytest.mark.slow
 def test_a_pool_is_trained_played_and_not_made_again(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(hanabi_tables.SCALES, "small", TINY)
     out = tmp_path / "study"
@@ -660,6 +674,7 @@ def test_a_pool_is_trained_played_and_not_made_again(tmp_path, capsys, monkeypat
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
 
 
+@pytest.mark.slow
 def test_a_pool_too_small_for_its_streams_is_refused_before_training(tmp_path, capsys):
     words = ["reproduce", "lifelong_hanabi/pool", "--out", str(tmp_path / "out")]
     assert main([*words, "--methods", "iql", "vdn", "--seeds", "1"]) == 2
@@ -676,7 +691,7 @@ def test_every_method_and_architecture_can_be_put_together(tmp_path):
         architectures=tuple(ARCHITECTURES),
         settings={"env": GAME, "q": SMALL_Q["q"]},
     )
-    study = PoolStudy(tmp_path, scale)
+    study = NewPool(tmp_path, scale)
     runs = {each: study.experiment(*each) for each in study.members()}
     assert len(runs) == 50
     assert len({experiment.config.seed for experiment in runs.values()}) == 50
@@ -703,6 +718,7 @@ def test_play_of_a_method_is_its_mean_or_its_best():
         start_of(found, "iql")
 
 
+@pytest.mark.slow
 def test_tables_compare_the_pool_with_agents_that_kept_learning(
     pool, tmp_path, capsys, monkeypatch
 ):
@@ -738,10 +754,10 @@ PAGE = (RESULTS / "lifelong_hanabi.md").read_text(encoding="utf-8")
 def test_the_recorded_pool_is_the_ready_made_one():
     """And the last two columns are those of the pool before it."""
     made = read_pool(READY_MADE)
-    cells = hanabi_tables.pool_cells(made)
+    cells = hanabi_tables.compare_pool(made)
     earlier = read_pool(RESULTS / "lifelong-hanabi-pool-without-beliefs")
     assert earlier.agents == made.agents
-    without = hanabi_tables.pool_cells(replace(made, returns=earlier.returns))
+    without = hanabi_tables.compare_pool(replace(made, returns=earlier.returns))
     before = [f"{cell.ours.mean:.2f}" for cell in without]
     for place in range(0, len(cells), 2):
         own, others = cells[place : place + 2]
@@ -763,7 +779,7 @@ def test_the_recorded_table_comes_out_of_its_evaluations_again():
     assert len(target.rows) == 12
     for row in target.rows:
         folder = RESULTS / "lifelong-hanabi-table-1" / slug(row.name)
-        cells = compute_cells(target, [row], [folder])
+        cells = compare(target, [row], [folder])
         texts = [row.name]
         for cell in cells:
             texts += (

@@ -112,6 +112,7 @@ def test_the_page_of_a_method_has_its_settings_paper_and_example(capsys):
     assert "example: brigade run meal/level-1 --method ewc" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), ENTRIES)
 def test_every_page_fits_80_columns_and_names_a_document(kind, name):
     entry = registry.entries(kind)[name]

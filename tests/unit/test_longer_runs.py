@@ -21,6 +21,8 @@ from brigade.runs.folder import RunFolder, RunFolderError
 from brigade.runs.kept_files import copies, named_by_content
 from brigade.runs.run import load, resume, run
 
+pytestmark = pytest.mark.slow
+
 TINY = {
     "benchmark": "meal/level-1",
     "tasks": 1,

@@ -245,6 +245,7 @@ def test_importance_of_sequences_is_per_timestep():
     assert_close(weights(slopes), [1.0, 1.0], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_importance_is_a_property_of_the_task_and_not_of_the_samples(memory):
     """Two estimates from other experience of the same size agree, with and without memory."""
@@ -689,6 +690,7 @@ def test_two_weights_are_packed_for_two_tasks_by_hand():
     assert slopes_and_step(state.params) == ([0.0, 0.0, 0.0], [0.5, -5.0, 3.0])
 
 
+@pytest.mark.slow
 def test_every_layer_keeps_its_share_of_the_free_weights():
     method = PackNet(keep=0.25)
     env, _ = example()
@@ -755,6 +757,7 @@ def test_packnet_refuses_a_network_without_kernels():
         start(PackNet(), at(1.0, 2.0))
 
 
+@pytest.mark.slow
 def test_packnet_acts_on_a_finished_task_as_when_it_ended():
     env, sequence = example()
     method, tasks = PackNet(), stack_sequences([sequence])
@@ -838,6 +841,7 @@ def test_replacements_add_up_in_fractions():
     assert max(births) == 1
 
 
+@pytest.mark.slow
 def test_new_units_of_a_network_have_the_layers_first_scale():
     env, _ = example()
     params = make_learner(env).init(KEY).params
@@ -953,6 +957,7 @@ class Wider(ContinualMethod):
 '''
 
 
+@pytest.mark.slow
 def test_a_method_may_change_the_network_before_training(tmp_path):
     """Parts, parameters, checkpoints and exports are those of the changed network."""
     file = tmp_path / "wider.py"

@@ -390,12 +390,14 @@ def run_in_a_fresh_interpreter(program: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_importing_the_metrics_does_not_import_jax() -> None:
     run_in_a_fresh_interpreter(
         IMPORT_ALL + "heavy = {'jax', 'jaxlib', 'flax'} & set(sys.modules)\nassert not heavy, heavy"
     )
 
 
+@pytest.mark.slow
 def test_the_metrics_need_nothing_else_of_brigade() -> None:
     # An empty stand-in for the package keeps what brigade/__init__.py imports out of the picture.
     package = Path(cora.__file__).parents[1]

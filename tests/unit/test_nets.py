@@ -9,7 +9,6 @@ import pytest
 from flax import linen as nn
 
 from brigade.nets import ActorCritic, ChangingInputs
-from brigade.nets.actor_critic import initial_carries
 from brigade.nets.convolution import convolution, max_pool
 from brigade.nets.encoders import encoder_class, whole_pictures
 from brigade.nets.layers import exact_times
@@ -38,6 +37,7 @@ def sizes(params):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "shared", "heads", "one_hot"),
     itertools.product(("mlp", "cnn"), (True, False), (True, False), ("none", "heads", "input")),
@@ -112,6 +112,7 @@ def test_layer_norm_may_come_after_the_activation():
             assert layer.min() == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "cell"), [("gru", nn.GRUCell(8)), ("lstm", nn.OptimizedLSTMCell(8))]
 )
@@ -172,7 +173,7 @@ def test_logits_and_values_are_not_rounded_to_bfloat16(knobs):
     low = ActorCritic(num_actions=6, hidden=(128,), dtype=jnp.bfloat16, **knobs)
     obs, task, one = OBS[:, 0], jnp.zeros(3, jnp.int32), jnp.ones(3, bool)
     if knobs:
-        arguments = (obs[None], task[None], one[None], initial_carries(low, (3,)))
+        arguments = (obs[None], task[None], one[None], low.initial_carry((3,)))
         method, take = ActorCritic.over_sequence, lambda out: out[0]
     else:
         arguments, method, take = (obs, task), ActorCritic.__call__, lambda out: out

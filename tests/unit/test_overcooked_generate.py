@@ -19,8 +19,8 @@ from brigade.envs.overcooked.generate import (
     generate_sequence,
     level_spec,
 )
-from brigade.envs.overcooked.grid import Grid, render_text, starts, survey, validate
-from brigade.envs.overcooked.solve import cycle_time, max_soups, needs_handoff, servable_roles
+from brigade.envs.overcooked.grid import Grid, starts, survey, validate
+from brigade.envs.overcooked.solve import cycle_time, needs_handoff, servable_roles
 
 levels = st.sampled_from(list(LEVELS))
 seeds = st.integers(min_value=0, max_value=2**64)
@@ -43,7 +43,9 @@ def test_every_kitchen_obeys_all_rules_after_pruning(
 @modest
 @given(level=levels, seed=seeds, num_agents=teams)
 def test_every_kitchen_allows_a_soup(level: str, seed: int, num_agents: int) -> None:
-    assert max_soups(generate(level, seed, num_agents), num_agents=num_agents) >= 1
+    cycle = cycle_time(generate(level, seed, num_agents), num_agents)
+    assert cycle is not None
+    assert cycle <= 400
 
 
 @modest
@@ -55,7 +57,7 @@ def test_every_kitchen_keeps_to_its_spec(level: str, seed: int, num_agents: int)
     assert spec.min_side <= len(grid[0]) <= spec.max_side
     for station in "SPOD":
         fewest, most = spec.count_range(station)
-        assert fewest <= render_text(grid).count(station) <= most
+        assert fewest <= "".join(grid).count(station) <= most
     blocked = sum(tile in "XSPOD" for tile in inside(grid))
     assert blocked >= math.ceil(round(spec.density * len(inside(grid)), 9))
 
@@ -123,7 +125,7 @@ def test_height_and_width_are_drawn_separately() -> None:
 
 
 def test_both_station_counts_occur_in_every_family() -> None:
-    texts = [render_text(grid) for grid in generate_sequence("1", 40, seed=0)]
+    texts = ["\n".join(grid) for grid in generate_sequence("1", 40, seed=0)]
     for station in "SPOD":
         assert {text.count(station) for text in texts} == {1, 2}
 
@@ -179,7 +181,7 @@ def test_an_unknown_level_is_answered_with_the_known_ones() -> None:
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(ValueError, match="seed is -1; it must be 0 or more"):
+    with pytest.raises(ValueError, match="seed is -1; it must be a number of at least 0"):
         generate_sequence("1", 1, seed=-1)
     with pytest.raises(ValueError, match="seed is -3"):
         generate("1", [2, -3])
@@ -209,11 +211,11 @@ def test_other_numbers_of_agents_are_refused(num_agents: int) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"min_side": 3}, "min_side is 3; it must be at least 4"),
+        ({"min_side": 3}, "min_side is 3; it must be a number of at least 4"),
         ({"max_side": 5}, "max_side is 5; it must be at least min_side, which is 6"),
         ({"density": 1.0}, "density is 1.0; it must be in"),
         ({"density": -0.1}, "density is -0.1"),
-        ({"min_stations": 0}, "min_stations is 0; it must be at least 1"),
+        ({"min_stations": 0}, "min_stations is 0; it must be a number of at least 1"),
         ({"min_stations": 3}, "max_stations is 2; it must be at least min_stations, which is 3"),
         ({"min_pots": 3}, "max_pots is 2; it must be at least min_pots, which is 3"),
         ({"max_attempts": 0}, "max_attempts is 0"),
@@ -257,7 +259,7 @@ def test_a_required_hand_off_is_needed_and_possible(level: str, seed: int, num_a
     assert not any(serves_alone(grid, seat) for seat in range(num_agents))
     for station in "SPOD":
         fewest, most = spec.count_range(station)
-        assert fewest <= render_text(grid).count(station) <= most
+        assert fewest <= "".join(grid).count(station) <= most
     blocked = sum(tile in "XSPOD" for tile in inside(grid))
     assert blocked >= math.ceil(round(spec.density * len(inside(grid)), 9))
 

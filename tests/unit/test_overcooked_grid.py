@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brigade.envs.overcooked.grid import (
-    RULES,
     Grid,
     GridError,
     check_shape,
     parse_grid,
     read_grid,
-    render_text,
     starts,
     survey,
     validate,
@@ -55,20 +53,10 @@ def failed_rule(grid: Grid, num_agents: int = 2) -> GridError:
 
 
 @pytest.mark.parametrize("rule", BROKEN)
-def test_each_rule_rejects_a_kitchen_that_passes_all_earlier_rules(rule: str) -> None:
-    grid, cell = BROKEN[rule]
-    position = list(BROKEN).index(rule)
-    for earlier in RULES[:position]:
-        earlier(grid, 2)
-    with pytest.raises(GridError) as caught:
-        RULES[position](grid, 2)
-    assert (caught.value.rule, caught.value.cell) == (rule, cell)
-
-
-@pytest.mark.parametrize("rule", BROKEN)
 def test_validation_reports_the_first_broken_rule_in_one_line(rule: str) -> None:
-    error = failed_rule(BROKEN[rule][0])
-    assert error.rule == rule
+    grid, cell = BROKEN[rule]
+    error = failed_rule(grid)
+    assert (error.rule, error.cell) == (rule, cell)
     assert str(error).startswith(f"{rule} ")
     assert "\n" not in str(error)
     assert ";" in str(error)  # what is wrong; what would be right
@@ -150,13 +138,6 @@ def test_a_region_is_what_walking_tile_by_tile_finds(tiles: list[str], start: in
         if kitchen.reachable >> row * kitchen.stride + column & 1
     }
     assert found == walk(grid, divmod(start, 7))
-
-
-def test_rules_checked_alone_still_ask_for_the_parts_they_are_about() -> None:
-    for rule in RULES[3:]:
-        with pytest.raises(GridError) as caught:
-            rule(BROKEN["R2"][0], 2)
-        assert caught.value.rule == "R2"
 
 
 def test_the_kitchen_that_needs_hand_offs_is_valid() -> None:
@@ -250,7 +231,7 @@ def test_spaces_and_dots_are_floor() -> None:
 
 
 def test_blank_and_comment_lines_around_the_kitchen_are_dropped() -> None:
-    text = f"\n# a kitchen\n   \n{render_text(CRAMPED)}\r\n\n# the end\n  "
+    text = f"\n# a kitchen\n   \n{chr(10).join(CRAMPED)}\r\n\n# the end\n  "
     assert parse_grid(text) == CRAMPED
 
 
@@ -291,7 +272,7 @@ def test_validation_refuses_unknown_symbols_too() -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_kitchen_survives_the_way_through_text_and_file(name: str, tmp_path: Path) -> None:
     grid = LAYOUTS[name]
-    assert parse_grid(render_text(grid)) == grid
+    assert parse_grid("\n".join(grid)) == grid
     write_grid(tmp_path / "kitchen.txt", grid)
     assert read_grid(tmp_path / "kitchen.txt") == grid
 

@@ -12,7 +12,7 @@ import pytest
 from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.envs.overcooked.observe import SHARED_CHANNELS, num_channels, observe
 from brigade.envs.overcooked.rules import start
-from brigade.envs.overcooked.things import ONION, PLATE, SOUP, TOMATO
+from brigade.envs.overcooked.things import Item
 
 CLASSIC = (
     "cramped_room",
@@ -52,6 +52,7 @@ def recorded_and_random_actions(name):
     return np.concatenate([recorded, wild])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIC)
 def test_observations_and_rewards_equal_jaxmarls_step_by_step(name):
     from jaxmarl.environments.overcooked import Overcooked as Peer
@@ -135,7 +136,9 @@ def test_every_seat_sees_itself_first_and_the_others_in_seat_order():
 
 
 def test_shared_channels_are_the_same_for_everyone():
-    state, task = kitchen(held=jnp.array([ONION, PLATE, SOUP + 3, TOMATO], jnp.uint8))
+    state, task = kitchen(
+        held=jnp.array([Item.ONION, Item.PLATE, Item.SOUP + 3, Item.TOMATO], jnp.uint8)
+    )
     obs = np.asarray(observe(state, task, 400))
     for seat in range(1, 4):
         np.testing.assert_array_equal(obs[0, ..., 18:], obs[seat, ..., 18:])
@@ -147,8 +150,8 @@ def test_contents_of_pots_and_plates():
     state, task = kitchen(
         pot=board(c2=waiting, c3=cooking),
         tick=board(c3=5),
-        counter=board(c0=SOUP + 3 * 8, c1=ONION),
-        held=jnp.array([SOUP + 3, 0, PLATE, TOMATO], jnp.uint8),
+        counter=board(c0=Item.SOUP + 3 * 8, c1=Item.ONION),
+        held=jnp.array([Item.SOUP + 3, 0, Item.PLATE, Item.TOMATO], jnp.uint8),
     )
     obs = observe(state, task, 400)
     cells = [int(c) for c in state.cell]

@@ -216,7 +216,7 @@ def test_without_masks_every_action_is_available():
 
 
 def test_unknown_kinds_of_recipes_are_refused():
-    with pytest.raises(ValueError, match="recipes is 'many'; use 'single' or 'multi'"):
+    with pytest.raises(ValueError, match="recipes is 'many'; use one of single, multi"):
         env_of(recipes="many")
 
 

@@ -23,12 +23,9 @@ from brigade.envs.overcooked.things import (
     LEFT,
     ONE_ONION,
     ONE_TOMATO,
-    ONION,
-    PLATE,
     RIGHT,
-    SOUP,
-    TOMATO,
     UP,
+    Item,
 )
 
 PX = 32
@@ -36,7 +33,7 @@ CRAMPED = LAYOUTS["cramped_room"]
 TASK = task_from_grid(CRAMPED)
 WIDTH = TASK.tile.shape[1]
 POT_CELL, COUNTER_CELL = 2, 3
-ONION_SOUP = SOUP + 3 * ONE_ONION
+ONION_SOUP = Item.SOUP + 3 * ONE_ONION
 
 
 def kitchen(facing: int = UP, **changes: jax.Array) -> State:
@@ -104,12 +101,12 @@ def test_a_turn_changes_the_cooks_tile() -> None:
     assert changed_cells(state, turned) == {int(state.cell[1])}
 
 
-@pytest.mark.parametrize("thing", [ONION, TOMATO, PLATE, ONION_SOUP])
+@pytest.mark.parametrize("thing", [Item.ONION, Item.TOMATO, Item.PLATE, ONION_SOUP])
 def test_what_is_held_shows_on_the_cooks_tile(thing: int) -> None:
     assert changed_cells(kitchen(), holding(thing)) == {int(TASK.start[0])}
 
 
-@pytest.mark.parametrize("thing", [ONION, TOMATO, PLATE, ONION_SOUP])
+@pytest.mark.parametrize("thing", [Item.ONION, Item.TOMATO, Item.PLATE, ONION_SOUP])
 def test_what_lies_on_a_counter_shows_there(thing: int) -> None:
     assert changed_cells(kitchen(), lying(thing)) == {COUNTER_CELL}
 
@@ -134,7 +131,7 @@ def test_every_stage_of_a_pot_shows_on_its_tile(before: State, after: State, px:
 @pytest.mark.parametrize("px", [16, 32])
 def test_facings_things_and_contents_all_look_different(px: int) -> None:
     recipes = [ONE_ONION * n + ONE_TOMATO * (3 - n) for n in range(4)]
-    things = [ONION, TOMATO, PLATE, *(SOUP + recipe for recipe in recipes)]
+    things = [Item.ONION, Item.TOMATO, Item.PLATE, *(Item.SOUP + recipe for recipe in recipes)]
     assert all_different([kitchen(facing) for facing in (UP, DOWN, RIGHT, LEFT)], px)
     assert all_different([holding(thing) for thing in things], px)
     assert all_different([lying(thing) for thing in things], px)
@@ -169,7 +166,7 @@ def test_a_grid_is_shown_at_its_start_with_everyone_facing_up() -> None:
 
 
 def test_states_over_time_give_one_picture_each() -> None:
-    states = [kitchen(UP), holding(ONION), pot(ONE_ONION)]
+    states = [kitchen(UP), holding(Item.ONION), pot(ONE_ONION)]
     over_time = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
     for picture, state in zip(render_states(over_time, TASK, 16), states, strict=True):
         np.testing.assert_array_equal(picture, render(state, TASK, 16))
@@ -183,7 +180,7 @@ def test_a_batch_is_refused() -> None:
 
 def test_a_gif_shows_its_frames_in_order_and_rests_on_the_last(tmp_path: Path) -> None:
     path = tmp_path / "films" / "soup.gif"
-    states = [kitchen(UP), kitchen(RIGHT), holding(TOMATO), pot(3, 5), pot(3, COOK_TIME)]
+    states = [kitchen(UP), kitchen(RIGHT), holding(Item.TOMATO), pot(3, 5), pot(3, COOK_TIME)]
     frames = [render(state, TASK) for state in states]
     save_gif(path, iter(frames), fps=10)
     with Image.open(path) as film:
@@ -198,7 +195,7 @@ def test_a_gif_shows_its_frames_in_order_and_rests_on_the_last(tmp_path: Path) -
 
 def test_what_does_not_change_keeps_its_colours_through_a_gif(tmp_path: Path) -> None:
     path = tmp_path / "still.gif"
-    save_gif(path, [render(state, TASK) for state in (kitchen(), holding(ONION), pot(1))])
+    save_gif(path, [render(state, TASK) for state in (kitchen(), holding(Item.ONION), pot(1))])
     with Image.open(path) as film:
         first, *others = [tiles(np.asarray(frame.convert("RGB"))) for frame in _frames(film)]
     busy = np.isin(np.arange(TASK.tile.size), [POT_CELL, int(TASK.start[0])]).reshape(-1, WIDTH)
@@ -230,5 +227,5 @@ def test_slippery_floor_is_drawn_as_such_and_nothing_else_changes() -> None:
 def test_big_soups_show_what_is_in_them(contents: int) -> None:
     smaller = contents - ONE_ONION
     assert (render(pot(contents), TASK, PX) != render(pot(smaller), TASK, PX)).any()
-    full, less = holding(SOUP + contents), holding(SOUP + smaller)
+    full, less = holding(Item.SOUP + contents), holding(Item.SOUP + smaller)
     assert (render(full, TASK, PX) != render(less, TASK, PX)).any()

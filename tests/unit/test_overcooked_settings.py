@@ -13,8 +13,9 @@ from support.twin import EVENT_NAMES, Kitchen
 from brigade.core import TaskSequence
 from brigade.envs.overcooked import EVENTS, LAYOUTS, Overcooked, describe, task_from_grid
 from brigade.envs.overcooked.conditions import (
-    sample_cook_time,
-    sample_pot_size,
+    COOK_TIMES,
+    POT_SIZES,
+    one_of,
     sample_roles,
     sample_slippery,
 )
@@ -22,7 +23,7 @@ from brigade.envs.overcooked.grid import survey
 from brigade.envs.overcooked.observe import in_sight, observe
 from brigade.envs.overcooked.render import render
 from brigade.envs.overcooked.solve import servable_roles
-from brigade.envs.overcooked.things import ANY, CHEF, SOUP, WAITER
+from brigade.envs.overcooked.things import Item, Role
 from brigade.testing import check_environment
 
 STEPS = 800
@@ -120,6 +121,7 @@ def played(games, twin, number, time):
     return twin.as_played([LETTERS[a] for a in actions], sticks, slips)
 
 
+@pytest.mark.slow
 def test_a_plain_twin_agrees_on_every_step(games):
     kitchens, grids, _, actions, _, states, steps = games
     num_agents = actions.shape[-1]
@@ -146,7 +148,7 @@ def test_the_games_show_what_they_are_to_test(games):
     assert (walks & (states.facing != states.last_action)).any()  # slipped
     assert steps.reward.sum() > 0
     if actions.shape[-1] > 1:
-        assert {role for each in drawn for role in each["roles"] or ()} == {CHEF, WAITER}
+        assert {role for each in drawn for role in each["roles"] or ()} == {Role.CHEF, Role.WAITER}
 
 
 def test_things_are_conserved(games):
@@ -266,7 +268,7 @@ def after_one_step(rows, letters, held, facing, **settings):
     ("kind", "reward"), [("shared", [20, 20]), ("individual", [0, 20]), ("sparse", [20, 20])]
 )
 def test_who_is_paid_for_a_soup(kind, reward):
-    _, now = after_one_step(SERVE, "SI", [0, SOUP + 3], "UD", reward=kind)
+    _, now = after_one_step(SERVE, "SI", [0, Item.SOUP + 3], "UD", reward=kind)
     assert now.reward.tolist() == reward
     assert now.view.prev_reward.tolist() == reward
     assert float(now.info["score"]) > 0
@@ -290,17 +292,17 @@ PILES = ("XXOXX", "P.1.S", "X.2.X", "XTDXX")
 @pytest.mark.parametrize(
     ("role", "rows", "facing", "takes"),
     [
-        (CHEF, PILES, "U", 1),  # onions
-        (WAITER, PILES, "U", 0),
-        (ANY, PILES, "U", 1),
-        (CHEF, ("XXTXX", "P.1.S", "X.2.X", "XODXX"), "U", 2),  # tomatoes
-        (WAITER, ("XXTXX", "P.1.S", "X.2.X", "XODXX"), "U", 0),
-        (CHEF, ("XXDXX", "P.1.S", "X.2.X", "XOXXX"), "U", 0),  # plates
-        (WAITER, ("XXDXX", "P.1.S", "X.2.X", "XOXXX"), "U", 3),
+        (Role.CHEF, PILES, "U", 1),  # onions
+        (Role.WAITER, PILES, "U", 0),
+        (Role.ANY, PILES, "U", 1),
+        (Role.CHEF, ("XXTXX", "P.1.S", "X.2.X", "XODXX"), "U", 2),  # tomatoes
+        (Role.WAITER, ("XXTXX", "P.1.S", "X.2.X", "XODXX"), "U", 0),
+        (Role.CHEF, ("XXDXX", "P.1.S", "X.2.X", "XOXXX"), "U", 0),  # plates
+        (Role.WAITER, ("XXDXX", "P.1.S", "X.2.X", "XOXXX"), "U", 3),
     ],
 )
 def test_what_roles_take_from_piles(role, rows, facing, takes):
-    other = CHEF if role == WAITER else WAITER
+    other = Role.CHEF if role == Role.WAITER else Role.WAITER
     state, now = after_one_step(
         rows, "IS", [0, 0], facing + "U", roles=True, task={"roles": (role, other)}
     )
@@ -312,20 +314,20 @@ def test_what_roles_take_from_piles(role, rows, facing, takes):
 @pytest.mark.parametrize(
     ("role", "thing", "takes"),
     [
-        (CHEF, 1, True),
-        (CHEF, 2, True),
-        (CHEF, 3, False),
-        (CHEF, SOUP + 3, True),  # a plated soup is no empty plate
-        (WAITER, 1, False),
-        (WAITER, 2, False),
-        (WAITER, 3, True),
-        (WAITER, SOUP + 3, True),
-        (ANY, 3, True),
+        (Role.CHEF, 1, True),
+        (Role.CHEF, 2, True),
+        (Role.CHEF, 3, False),
+        (Role.CHEF, Item.SOUP + 3, True),  # a plated soup is no empty plate
+        (Role.WAITER, 1, False),
+        (Role.WAITER, 2, False),
+        (Role.WAITER, 3, True),
+        (Role.WAITER, Item.SOUP + 3, True),
+        (Role.ANY, 3, True),
     ],
 )
 def test_what_roles_take_from_counters(role, thing, takes):
     rows = ("XXXXX", "P.1.S", "X.2.X", "XODXX")
-    task = task_from_grid(rows, roles=(role, WAITER))
+    task = task_from_grid(rows, roles=(role, Role.WAITER))
     env = Overcooked(2, 4, 5, start_facing="up", roles=True)
     state, _ = env.reset(jax.random.key(0), task)
     state = state.replace(counter=state.counter.at[2].set(thing))
@@ -336,7 +338,7 @@ def test_what_roles_take_from_counters(role, thing, takes):
 
 
 def test_roles_of_a_task_rest_while_the_setting_is_off():
-    state, _ = after_one_step(PILES, "IS", [0, 0], "UU", task={"roles": (WAITER, CHEF)})
+    state, _ = after_one_step(PILES, "IS", [0, 0], "UU", task={"roles": (Role.WAITER, Role.CHEF)})
     assert state.held.tolist() == [1, 0]
 
 
@@ -345,7 +347,7 @@ def test_roles_are_drawn_with_at_least_one_of_each_and_differ_from_task_to_task(
     for num_agents in (2, 3, 4):
         drawn = {sample_roles(grid, num_agents, Random(n)) for n in range(200)}
         assert len(drawn) == 2**num_agents - 2
-        assert {frozenset(roles) for roles in drawn} == {frozenset((CHEF, WAITER))}
+        assert {frozenset(roles) for roles in drawn} == {frozenset((Role.CHEF, Role.WAITER))}
 
 
 def test_roles_that_could_never_serve_are_not_drawn():
@@ -354,7 +356,7 @@ def test_roles_that_could_never_serve_are_not_drawn():
         sample_roles(FORCED, 2, Random(0))
     # Onions left, plates and serving right, the pot between: seat 1 must be the chef.
     between = ("XXXXX", "O1P2S", "XXXDX", "XXXXX")
-    assert {sample_roles(between, 2, Random(n)) for n in range(20)} == {(CHEF, WAITER)}
+    assert {sample_roles(between, 2, Random(n)) for n in range(20)} == {(Role.CHEF, Role.WAITER)}
 
 
 # --- chance ---
@@ -401,6 +403,7 @@ def test_a_repeated_action_is_played():
     assert now.view.prev_action[:, 0].tolist() == [3, 2, 2]
 
 
+@pytest.mark.slow
 def test_cooks_slip_where_it_is_slippery_and_only_while_they_walk():
     wet = [(3, 3)]
     task = task_from_grid(OPEN, slippery=wet)
@@ -471,7 +474,7 @@ def test_a_pot_takes_its_size_and_then_cooks_for_its_time(size):
         assert describe(state, task)["pots"]["2,0"] == [size, tick]
     state, _ = env.step(jax.random.key(0), state, jnp.array([5, 4]), task)
     onions, tomatoes = (size + 1) // 2, size // 2
-    assert int(state.held[0]) == SOUP + onions + 8 * tomatoes
+    assert int(state.held[0]) == Item.SOUP + onions + 8 * tomatoes
     seen = np.asarray(observe(state, task, 400))[0, 1, 2]
     assert (int(seen[10 + 8]), int(seen[10 + 9])) == (onions, tomatoes)
 
@@ -488,13 +491,13 @@ def test_five_of_a_kind_fit_into_a_byte():
             tick=state.tick.at[2].set(20),
         )
         state, _ = env.step(jax.random.key(0), state, jnp.array([5, 4]), task)
-        assert int(state.held[0]) == SOUP + contents
+        assert int(state.held[0]) == Item.SOUP + contents
         assert render(state, task).shape == (4 * 32, 5 * 32, 3)
 
 
 def test_pots_and_times_are_drawn_from_the_whole_range():
-    assert {sample_pot_size(Random(n)) for n in range(200)} == set(range(1, 6))
-    assert {sample_cook_time(Random(n)) for n in range(1000)} == set(range(10, 31))
+    assert {one_of(POT_SIZES, Random(n)) for n in range(200)} == set(range(1, 6))
+    assert {one_of(COOK_TIMES, Random(n)) for n in range(1000)} == set(range(10, 31))
 
 
 # --- starts ---
@@ -555,6 +558,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_promises_of_an_environment_hold(name):
     env, sequence = Overcooked.example()

@@ -14,7 +14,6 @@ from brigade.runs.config import from_dict
 from brigade.runs.speed import Speed
 
 DOCS = Path(__file__).parents[2] / "docs"
-pytestmark = pytest.mark.quick
 
 
 def test_every_target_is_listed_within_80_columns():

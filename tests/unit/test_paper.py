@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from PIL import Image
-from support.run_folders import CONFIG, FIRST, SECOND, make_run, many_seeds
+from support.run_folders import CONFIG, FIRST, SECOND, make_run, many_seeds, raw_run
 
 from brigade.cli import main
 from brigade.core import ContinualMethod
@@ -19,7 +20,7 @@ from brigade.report.estimate import Estimate
 from brigade.report.measures import AVERAGE_SCORE, COLLAPSE, FORGETTING
 from brigade.report.paper_figures import WIDTHS, chosen_tasks, paper_figures, score_matrix
 from brigade.report.paper_tables import estimate_cells, paper_tables
-from brigade.report.statistics import power_note, rows, statistics
+from brigade.report.statistics import power_note, statistics, table
 from brigade.report.style import printed_series
 from brigade.report.summary import summary
 from brigade.report.table import latex
@@ -60,6 +61,7 @@ def test_the_folder_holds_tables_figures_and_captions(folder):
         assert words in captions
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten(folder, tmp_path, capsys):
     run = str(make_run(tmp_path / "run"))
     before = (folder / "captions.txt").read_bytes()
@@ -72,6 +74,7 @@ def test_nothing_is_overwritten(folder, tmp_path, capsys):
     assert not (tmp_path / "empty" / "tables" / "statistics.tex").exists()  # nothing to compare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -192,6 +195,39 @@ def test_figures_are_the_same_whenever_they_are_written(tmp_path):
     assert first == second
 
 
+def drawn(run, name):
+    """The axes of a paper's figure."""
+    (chosen,) = (each for each in paper_figures([run], "", "auto") if each.name == name)
+    figure = Figure()
+    chosen.draw(figure, WIDTHS["two_columns"])
+    return chosen.caption, [axes for axes in figure.axes if axes.get_visible()]
+
+
+@pytest.mark.parametrize("name", ["tasks", "final"])
+def test_raw_scores_have_a_panel_per_task_and_no_line_at_1(tmp_path, name):
+    raw, normalised = read_run(raw_run(tmp_path / "a")), read_run(make_run(tmp_path / "b"))
+    caption, (first, second) = drawn(raw, name)
+    assert "every task has an axis of its own" in caption
+    assert "score of 1" not in caption
+    assert first.get_ylim()[0] > second.get_ylim()[1]
+    assert not any(line.get_linestyle() == "--" for line in (*first.lines, *second.lines))
+    caption, panels = drawn(normalised, name)
+    assert "Dashed: a score of 1" in caption
+    assert len({axes.get_ylim() for axes in panels}) == 1
+    assert all(any(line.get_linestyle() == "--" for line in axes.lines) for axes in panels)
+
+
+def test_colours_of_raw_scores_compare_within_a_task(tmp_path):
+    raw, normalised = read_run(raw_run(tmp_path / "a")), read_run(make_run(tmp_path / "b"))
+    caption, (matrix, _) = drawn(raw, "matrix")
+    assert "lowest to the highest score of every task" in caption
+    np.testing.assert_allclose(matrix.images[0].get_array(), [[1, 0], [0, 1]])
+    assert [text.get_text() for text in matrix.texts] == ["450", "-450", "225", "-145"]
+    _, (matrix, _) = drawn(normalised, "matrix")
+    shown = matrix.images[0].get_array()
+    np.testing.assert_allclose(shown, [[0.9, 0.1], [0.45, 0.71]], atol=1e-6)
+
+
 def test_lines_differ_in_more_than_colour():
     many = [printed_series(index, "", 0.6) for index in range(24)]
     assert len({look[:3] for look in many}) == len({look[:2] for look in many}) == 24
@@ -241,7 +277,7 @@ def test_statistics_compare_with_the_first_run_over_common_seeds(tmp_path):
     # Task 1: 0.5, 0.4 against 0.3, 0.4: 3.5 of 4. Task 2: 0.8, 0.62 against 0.52, 0.7: 3 of 4.
     assert two.improvement.value == pytest.approx((3.5 + 3) / 8)
     assert "With 1 common seed p cannot be below 1" in power_note([one, two])
-    texts = rows(["A", "B"], [one, two])
+    texts = table(["A", "B"], [one, two]).rows
     assert texts[1][-2:] == ["+0.10", "-"]
     alone = first.arrays["score"][..., :1, :]
     single = make_run(tmp_path / "d", score=alone, returns=alone, seeds=np.array([3]))

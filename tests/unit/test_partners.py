@@ -39,6 +39,7 @@ def test_random_partners_take_all_actions_alike():
 # --- the stream of partners ---
 
 
+@pytest.mark.slow
 def test_a_task_keeps_its_partner_when_it_is_learned_alone():
     whole = partners().sequence(3, 8, 1000)
     assert whole.names == SCHEDULE
@@ -90,11 +91,13 @@ def test_partners_that_do_not_fit_are_refused(settings, message):
         partners(PartnerSettings(**settings))
 
 
+@pytest.mark.slow
 def test_more_tasks_than_partners_are_refused(capsys):
     assert main(["run", "meal/partners", "--tasks", "9"]) == 2
     assert "--tasks is 9, but there are 8 partners" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("memory", "method"), [("none", "er"), ("gru", "ewc")])
 def test_a_learner_learns_with_partners(memory, method):
     """One update with each of two partners; only the learner's own seat is learned from."""

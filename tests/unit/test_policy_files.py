@@ -61,6 +61,7 @@ def write(path, made):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "network"),
     [
@@ -215,6 +216,7 @@ def test_populations_of_two_runs_can_be_met_together(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_config_cannot_smuggle_flags_in(tmp_path):
     """Code that a folder names runs only when it is trusted, wherever the name hides."""
     evil = tmp_path / "evil.py"
@@ -279,6 +281,7 @@ def exported(tmp_path_factory):
     return folder / "made.safetensors"
 
 
+@pytest.mark.slow
 def test_a_run_is_exported(exported):
     found = load_policies(exported)
     assert found.names == ("made-seed0", "made-seed1")
@@ -290,6 +293,7 @@ def test_a_run_is_exported(exported):
     np.testing.assert_array_equal(found.params["actor_head"]["kernel"][1], kept)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_partners_it_uses(exported, tmp_path):
     """It goes on from its own copy when the file is gone, and a changed file is another run's."""
     file = tmp_path / "theirs.safetensors"
@@ -318,6 +322,7 @@ def test_a_run_keeps_the_partners_it_uses(exported, tmp_path):
     assert (again / "returns.npz").read_bytes() == (whole.path / "returns.npz").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

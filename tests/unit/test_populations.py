@@ -81,6 +81,7 @@ EGOS = [
 POPULATIONS = [name for name in brigade.names("generators") if name not in EGOS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*POPULATIONS, EXAMPLE])
 def test_generators_keep_their_promises(name):
     kind = brigade.get("generators", name)
@@ -89,6 +90,7 @@ def test_generators_keep_their_promises(name):
     check_generator(generator, trainer, ENV, traj)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_a_member_learns_as_it_would_alone(memory):
     """The same rollout, cut out for each member, through the one update: the same parameters."""
@@ -115,6 +117,7 @@ def test_a_member_learns_as_it_would_alone(memory):
             np.testing.assert_allclose(a, b[member], atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_member_gets_what_its_own_seats_saw():
     trainer, state, matches, traj = played(BRDiv(members=2))
     split = of_each_policy(trainer, state.params, matches, traj)
@@ -132,6 +135,7 @@ def test_a_member_gets_what_its_own_seats_saw():
         assert sorted(whom.tolist()) == sorted(met.tolist())
 
 
+@pytest.mark.slow
 def test_shared_shaping_is_shared_before_members_part():
     trainer, state, matches, traj = played(SelfPlay(members=2))
     shaped = jnp.zeros(traj.reward.shape).at[..., 0].set(3.0)
@@ -168,6 +172,7 @@ def test_brdiv_weighs_own_pairs_against_all_others(swapped):
     assert weighted == pytest.approx(objective, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_brdiv_pays_by_pairing():
     """Others are paid for what they do not achieve: soups and shaping alike."""
     trainer, _, _, traj = played(BRDiv(members=2, both_seats=False))
@@ -192,6 +197,7 @@ def test_brdiv_plays_all_pairings_on_both_seats():
     assert (np.asarray(fixed)[:, 0] >= 3).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_critics_know_whom_they_play_with_and_actors_do_not(memory):
     trainer, state, matches, traj = played(BRDiv(members=2), memory)
@@ -221,6 +227,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 def test_a_population_is_a_run_like_any_other(tmp_path):
     """Stopped and taken up again, it ends bit for bit the same."""
     settings = SMALL | {
@@ -252,6 +259,7 @@ def test_a_population_is_a_run_like_any_other(tmp_path):
     assert load(whole.path).parts.trainer.policies == 4
 
 
+@pytest.mark.slow
 def test_an_ego_with_an_archive_continues_as_if_never_stopped(tmp_path):
     """COLE's archive, estimates and tries are part of the checkpoint; snapshots are kept."""
     settings = {
@@ -361,6 +369,7 @@ def test_hard_partners_are_met_more_often_with_ranked_sampling():
         assemble(from_dict(alone))
 
 
+@pytest.mark.slow
 def test_a_population_from_the_command_line(tmp_path, capsys):
     """Self-play on kitchens of a level; the file is loaded as partners."""
     small = (
@@ -416,6 +425,7 @@ def test_a_generator_that_seats_unevenly_is_refused():
         assemble(replace(experiment, generator=Uneven(members=8)))
 
 
+@pytest.mark.slow
 def test_the_generator_of_a_config_file_holds(tmp_path, capsys):
     file = tmp_path / "brdiv.toml"
     file.write_text('benchmark = "overcooked/layout"\ngenerator = "brdiv"\n')
@@ -444,6 +454,7 @@ HANABI = {
 TINY = SMALL | {"env": {"horizon": 8}, "num_steps": 8, "network": {"hidden": [8]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "seats"),
     [
@@ -523,6 +534,7 @@ def test_a_population_has_a_table_for_every_member():
     assert parts.trainer.source.tables == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("generator", "games"), [(SelfPlay(members=3), 2), (BRDiv(members=3), 6)])
 def test_schedules_count_the_steps_of_each_policy(generator, games):
     """Two games a table: self-play has both seats of its own, a pair of BRDiv one seat in three."""

@@ -9,6 +9,7 @@ import pytest
 from support.parts import NUM_ENVS, NUM_STEPS, example, make_learner
 
 from brigade.core import Acting
+from brigade.core.distributions import Categorical
 from brigade.learners import PPOConfig
 from brigade.learners.losses import (
     clipped_surrogate,
@@ -20,7 +21,6 @@ from brigade.learners.losses import (
     weighted_mean,
 )
 from brigade.learners.return_scale import ReturnScale
-from brigade.nets import Categorical
 from brigade.train import DeviceSource, Players
 
 
@@ -140,6 +140,7 @@ def recorded(traj, last):
     }
 
 
+@pytest.mark.slow
 def test_what_was_not_recorded_is_worked_out(rollout):
     """Step by step with the whole observation, as the policy saw it."""
     env, state, traj = rollout
@@ -158,6 +159,7 @@ def test_what_was_not_recorded_is_worked_out(rollout):
     np.testing.assert_allclose(data.log_prob, jnp.stack(log_probs).reshape(-1), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_loss_is_the_weighted_sum_of_its_terms(rollout):
     """Policy loss plus half the value loss, less the entropy: undecided policies are rewarded."""
     env, state, traj = rollout
@@ -183,6 +185,7 @@ def test_the_loss_is_the_weighted_sum_of_its_terms(rollout):
     assert float(gain.mean()) > 0.0
 
 
+@pytest.mark.slow
 def test_leaving_out_what_never_changes_changes_nothing(rollout):
     """Loss and gradient of the reduced observations are those of the whole ones."""
     env, state, traj = rollout
@@ -207,6 +210,7 @@ def test_leaving_out_what_never_changes_changes_nothing(rollout):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_rehearsal_clones_what_was_done_and_its_value(rollout):
     env, state, traj = rollout
     learner = make_learner(env)
@@ -238,6 +242,7 @@ def test_rehearsal_clones_what_was_done_and_its_value(rollout):
     assert jnp.abs(heads[1]).max() < 1e-3  # the entropy bonus alone
 
 
+@pytest.mark.slow
 def test_too_few_kept_entries_cannot_go_unnoticed(rollout):
     env, state, traj = rollout
     learner = dataclasses.replace(make_learner(env), changing_inputs=8)
@@ -246,6 +251,7 @@ def test_too_few_kept_entries_cannot_go_unnoticed(rollout):
     assert bool(jnp.isnan(loss))
 
 
+@pytest.mark.slow
 def test_shaping_is_summed_over_seats_or_kept_apart(rollout):
     _, _, traj = rollout
     shaped = jnp.zeros_like(traj.reward).at[0, 0].set(jnp.array([3.0, 5.0]))
@@ -254,6 +260,7 @@ def test_shaping_is_summed_over_seats_or_kept_apart(rollout):
     assert total_reward(traj, jnp.float32(0.5), share=False)[0, 0].tolist() == [1.5, 2.5]
 
 
+@pytest.mark.slow
 def test_shaping_fades_over_the_steps_of_a_task(rollout):
     env, state, traj = rollout
     steps = NUM_ENVS * NUM_STEPS
@@ -274,6 +281,7 @@ def test_shaping_fades_over_the_steps_of_a_task(rollout):
     assert [last_advantage(u) for u in (0, 1, 2, 4, 9)] == [2.0, 1.5, 1.0, 0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_the_learning_rate_falls_to_its_end_within_a_task(rollout):
     env, state, _ = rollout
     learner = make_learner(env, learning_rate=1.0, final_learning_rate=0.0)  # 4 updates per task
@@ -289,6 +297,7 @@ def test_the_learning_rate_falls_to_its_end_within_a_task(rollout):
     assert [step_size(u) / first for u in (2, 3, 4, 5)] == pytest.approx([0.75, 0.5, 0.25, 0.0])
 
 
+@pytest.mark.slow
 def test_the_gradient_is_clipped_by_its_norm(rollout):
     """Adam forgets scale, so two gradients beyond the limit give the same step."""
     env, state, _ = rollout
@@ -302,6 +311,7 @@ def test_the_gradient_is_clipped_by_its_norm(rollout):
         np.testing.assert_allclose(x, y, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_optimiser_is_carried_over_a_boundary_unless_asked(rollout):
     env, state, _ = rollout
     ones = jax.tree.map(jnp.ones_like, state.params)
@@ -312,6 +322,7 @@ def test_the_optimiser_is_carried_over_a_boundary_unless_asked(rollout):
         assert int(begun.opt_state[1].count) == steps_counted
 
 
+@pytest.mark.slow
 def test_the_time_limit_can_count_as_the_end(rollout):
     env, state, traj = rollout
     bootstrap, terminal = make_learner(env), make_learner(env, time_limit="terminal")
@@ -334,6 +345,7 @@ def test_returns_are_scaled_by_their_running_mean_and_deviation():
     np.testing.assert_allclose(scale.returns(scale.values(column(1, 99))), column(1, 99), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_normalised_values_are_returns_in_advantages_and_normalised_again_in_targets(rollout):
     env, _, traj = rollout
     learner = make_learner(env, normalise_value=True, gae_lambda=1.0, gamma=1.0)

@@ -140,6 +140,7 @@ def rollout(learner):
     return jax.jit(learner.allocate)(state, traj), traj
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "memory", "burn_in", "length"),
     [(IQL, "lstm", 0, 6), (VDN, "gru", 0, None), (IQL, "gru", 2, 6), (VDN, "none", 0, 4)],
@@ -197,6 +198,7 @@ def test_errors_are_those_of_a_plain_loop(kind, memory, burn_in, length):
     assert row == len(errors)
 
 
+@pytest.mark.slow
 def test_the_loss_weighs_sequences_and_measures_their_surprise():
     learner = build()
     state, traj = rollout(learner)
@@ -213,6 +215,7 @@ def test_the_loss_weighs_sequences_and_measures_their_surprise():
     np.testing.assert_allclose(metrics["priority"], wanted, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_methods_keep_different_sequences_of_the_buffer_with_their_priorities():
     learner = build()
     state, traj = rollout(learner)
@@ -236,6 +239,7 @@ def test_methods_keep_different_sequences_of_the_buffer_with_their_priorities():
     assert not weight[filled:].any()
 
 
+@pytest.mark.slow
 def test_replayed_sequences_are_weighted_against_their_probabilities():
     learner = build()
     state, traj = rollout(learner)
@@ -252,6 +256,7 @@ def test_replayed_sequences_are_weighted_against_their_probabilities():
     np.testing.assert_allclose(loss, (weights * huber).mean(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_priorities_follow_and_the_target_network_is_renewed():
     learner = build(target_every=2)
     state, traj = rollout(learner)
@@ -271,6 +276,7 @@ def test_priorities_follow_and_the_target_network_is_renewed():
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_learned_in_the_warm_up():
     learner = build(warm_up=20)  # a rollout has 6 sequences
     state, traj = rollout(learner)
@@ -285,6 +291,7 @@ def test_nothing_is_learned_in_the_warm_up():
     assert int(begun.aux.buffer.filled) == 0
 
 
+@pytest.mark.slow
 def test_the_warm_up_is_a_pause_for_momentum_and_methods_too():
     learner = build(warm_up=20, layers=1)  # a rollout has 6 sequences
     state, _ = rollout(learner)
@@ -304,6 +311,7 @@ def test_the_warm_up_is_a_pause_for_momentum_and_methods_too():
     assert (jax.tree.leaves(on.params)[0] != jax.tree.leaves(moving.params)[0]).any()
 
 
+@pytest.mark.slow
 def test_a_task_begins_with_the_parameters_as_the_target():
     learner = build(layers=1)
     state, _ = rollout(learner)
@@ -344,6 +352,7 @@ def test_advantages_of_legal_actions_average_to_the_value():
             assert (values[t, seat, ~legal] < -1e8).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "wanted"), [("surprise", [1.0, 1.0]), ("reward", [3.001, 0.501])]
 )
@@ -360,6 +369,7 @@ def test_what_makes_a_sequence_worth_replaying(strategy, wanted):
     assert (changed == 7.0).all() == (strategy == "surprise")
 
 
+@pytest.mark.slow
 def test_uniform_replay_gives_every_sequence_the_same_weight():
     learner = build(priority="uniform", layers=1)
     state, traj = rollout(learner)
@@ -371,6 +381,7 @@ def test_uniform_replay_gives_every_sequence_the_same_weight():
     assert len(np.unique(index.slot)) > 2
 
 
+@pytest.mark.slow
 def test_dropout_is_only_in_the_loss():
     learner = build(dropout=0.5, layers=1)
     state, traj = rollout(learner)
@@ -398,6 +409,7 @@ def test_the_auxiliary_loss_by_hand():
     assert float(prediction_loss(logits, jnp.full(3, -1, jnp.int8))) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [IQL, VDN])
 def test_the_auxiliary_loss_is_added_with_its_weight(kind):
     learner = build(kind, layers=1, add=Additions(aux=0.25))
@@ -420,6 +432,7 @@ def test_the_auxiliary_loss_is_added_with_its_weight(kind):
         np.testing.assert_allclose(added[row], 0.25 * total, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_other_play_renames_the_game_for_all_seats_but_the_first():
     learner = build(layers=1, add=Additions(op=True))
     state, traj = rollout(learner)
@@ -442,6 +455,7 @@ def test_other_play_renames_the_game_for_all_seats_but_the_first():
                 assert avail[t, env, seat][tables.action[k]][choice]
 
 
+@pytest.mark.slow
 def test_other_play_ends_with_training():
     learner = build(layers=1, add=Additions(op=True), exploration=0.0)
     state, traj = rollout(learner)
@@ -456,6 +470,7 @@ def test_other_play_ends_with_training():
         np.testing.assert_array_equal(here, there)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [False, True])
 def test_seats_see_the_greedy_move_beside_the_one_played(op):
     """With exploration both differ; the sequences hold what was seen, renamed like the rest."""
@@ -536,6 +551,7 @@ def parallel(**settings):
     return PQN(config, network).build(ENV, num_tasks=3, updates_per_task=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [True, False])
 def test_parallel_q_learning_uses_every_sequence_once_per_pass(together):
     learner = parallel(sum_seats=together, gamma=0.9, td_lambda=0.5)
@@ -575,6 +591,7 @@ def test_the_greedy_value_has_the_gradient_of_its_likelihood():
     np.testing.assert_array_equal(gradient, sample)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [IQL, VDN])
 def test_no_gradient_comes_from_foreign_moves(kind):
     small = QConfig(**SMALL_Q["q"])
@@ -585,6 +602,7 @@ def test_no_gradient_comes_from_foreign_moves(kind):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "learner"),
     [
@@ -622,6 +640,7 @@ def whole(tmp_path_factory):
     return run(RUN, tmp_path_factory.mktemp("q") / "whole")
 
 
+@pytest.mark.slow
 def test_a_stopped_run_ends_the_same_with_its_buffer(whole, tmp_path):
     seen = []
 
@@ -645,6 +664,7 @@ def test_a_stopped_run_ends_the_same_with_its_buffer(whole, tmp_path):
     assert (one.aux.buffer.written > 0).all()
 
 
+@pytest.mark.slow
 def test_its_policy_travels_in_a_file(whole, tmp_path):
     loaded = load(whole.path)
     policies = policies_of(loaded)
@@ -671,6 +691,7 @@ def test_impossible_settings_are_refused(settings, message):
         QConfig(**settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

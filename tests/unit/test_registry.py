@@ -62,12 +62,12 @@ def test_a_file_without_the_name_in_it_is_told_so():
 
 
 def test_an_outside_package_adds_a_name(tmp_path, monkeypatch):
-    (tmp_path / "my_lab.py").write_text("class Mine:\n    pass\n")
-    info = tmp_path / "my_lab-1.0.dist-info"
+    (tmp_path / "other_lab.py").write_text("class Mine:\n    pass\n")
+    info = tmp_path / "other_lab-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[brigade.methods]\nmine = my_lab:Mine\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-lab\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[brigade.methods]\nmine = other_lab:Mine\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "mine" in brigade.names("methods")
-    assert "my_lab" not in sys.modules
+    assert "other_lab" not in sys.modules
     assert brigade.get("methods", "mine").__name__ == "Mine"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
-from support.run_folders import CONFIG, FIRST, SECOND, make_run, many_seeds
+from support.run_folders import CONFIG, FIRST, SECOND, make_run, many_seeds, raw_run
 
 from brigade.envs.overcooked.env import MEANINGS
 from brigade.envs.overcooked.events import EVENTS
@@ -21,7 +21,6 @@ from brigade.errors import UserError
 from brigade.metrics.record import EVENT_AXES
 from brigade.report import (
     RunFolderError,
-    coordination,
     curves,
     print_summary,
     read_run,
@@ -31,10 +30,10 @@ from brigade.report import (
 from brigade.report.command import command
 from brigade.report.estimate import Estimate
 from brigade.report.measures import NO_BASELINES, REPEATED
-from brigade.report.paint import line
+from brigade.report.paint import line, task_lines
 from brigade.report.style import series
 from brigade.report.summary import summary
-from brigade.report.tables import labels
+from brigade.report.tables import coordination_table, labels
 from brigade.runs.flags import as_flags
 
 T = 12.706204736  # 97.5 % quantile of Student's t with one degree of freedom: two seeds
@@ -111,6 +110,30 @@ def test_what_a_score_means_is_declared_by_the_game_and_said_once(tmp_path):
     other = declare(other, meanings={"score": "points", "coordination": 3})
     text = page_of(kitchen, other, folder=tmp_path / "out")
     assert "one good cook could serve alone; points. Scores are means" in text
+
+
+def task_axes(run, task):
+    axes = Figure().subplots()
+    task_lines(axes, [run], task, 1.0, [series(0)])
+    return axes
+
+
+def test_raw_scores_have_an_axis_per_task_and_no_line_at_1(tmp_path):
+    """The game says what its scores are, not the benchmark's name."""
+    raw, normalised = read_run(raw_run(tmp_path / "a")), read_run(make_run(tmp_path / "b"))
+    limits = [task_axes(raw, task).get_ylim() for task in (0, 1)]
+    np.testing.assert_allclose(limits, [(-25, 525), (-520, -80)])
+    assert task_axes(normalised, 0).get_ylim() == task_axes(normalised, 1).get_ylim()
+    for run, dashed in ((raw, []), (normalised, [1.0])):
+        lines = [each for each in task_axes(run, 0).lines if each.get_linestyle() == "--"]
+        assert [each.get_ydata()[0] for each in lines] == dashed
+    text = page_of(raw, folder=tmp_path / "out")
+    assert "Not normalised: the return of an episode. Scores are means" in text
+    assert "The normalised result" not in text
+    assert "a score of 1" not in text
+    assert "Training score: 2 · Acrobot" in text
+    text = page_of(raw, normalised, folder=tmp_path / "out")
+    assert "The normalised result of an episode. Not normalised: the return" in text
 
 
 def test_own_pairs_are_those_that_the_run_declares(tmp_path):
@@ -459,7 +482,7 @@ def painted(monkeypatch, summaries):
         paint(axes)
         return xlabel, ylabel
 
-    monkeypatch.setattr(curves, "_draw", draw)
+    monkeypatch.setattr(curves, "draw", draw)
     named = curves.stability_plasticity(summaries)
     return named, [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "o"]
 
@@ -658,11 +681,11 @@ def test_a_run_that_tells_of_events_shows_how_seats_share_their_work(tmp_path):
     told = {"events": events, "event_names": np.array(EVENTS), "horizon": np.array(400)}
     told["events_axes"] = np.array(["eval", *EVENT_AXES])
     run = read_run(make_run(tmp_path / "run", **told))
-    first, second, team = coordination.rows(run)
+    first, second, team = coordination_table(run).rows
     assert first[1].startswith("0.75")
     assert second[2].startswith("0.10")
     assert team[3].startswith("0.50")
-    assert coordination.rows(quiet) == []
+    assert coordination_table(quiet).rows == []
     assert "Coordination" in page_of(run, folder=tmp_path / "out")
 
 

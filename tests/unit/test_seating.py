@@ -45,6 +45,7 @@ def all_actions(state):
     return np.asarray(state.step.view.prev_action)
 
 
+@pytest.mark.slow
 def test_everybody_plays_the_seat_that_the_seating_says():
     """Two groups and a single partner, on either seat; the learner says 0."""
     groups = (Group(Says(), 2), Group(Counts(), 2), Group(Says()))
@@ -61,6 +62,7 @@ def test_everybody_plays_the_seat_that_the_seating_says():
     assert not np.asarray(traj.action).any()
 
 
+@pytest.mark.slow
 def test_four_seats_with_two_partners():
     groups = (Group(Says(), 3),)
     member = jnp.array([[0, 2, 0, 1], [1, 1, 0, 0]])
@@ -79,6 +81,7 @@ class Watches(Says):
     needs_actions: ClassVar[bool] = True
 
 
+@pytest.mark.slow
 def test_a_rollout_holds_the_actions_of_all_seats_if_asked_for():
     member = jnp.array([[0, 2, 0, 1], [1, 1, 0, 0]])
     own = jnp.array([[True, False, True, False], [False, False, True, True]])
@@ -91,6 +94,7 @@ def test_a_rollout_holds_the_actions_of_all_seats_if_asked_for():
     assert "joint_action" not in without.extras
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("balanced", [False, True])
 def test_members_of_a_group_keep_their_memories_apart(balanced):
     """Also where nothing is gathered because everybody has equally many places."""
@@ -103,6 +107,7 @@ def test_members_of_a_group_keep_their_memories_apart(balanced):
     assert all_actions(state)[::2].tolist() == [[0, 6], [0, 3], [6, 0], [3, 0]]
 
 
+@pytest.mark.slow
 def test_a_population_acts_where_its_members_sit():
     member = jnp.array([[2, 0], [1, 2], [0, 1]])
     seating = Seating(member, jnp.ones((3, 2), bool))
@@ -114,6 +119,7 @@ def test_a_population_acts_where_its_members_sit():
     assert traj.action.shape == (4, 6, 2)
 
 
+@pytest.mark.slow
 def test_grouping_by_member_and_back():
     member = jax.random.permutation(KEY, jnp.repeat(jnp.arange(4), 3)).reshape(6, 2)
     places = places_of(member, 4)
@@ -176,6 +182,7 @@ def test_tables_that_can_be_shared_out_evenly_keep_their_seating():
     assert one_task("a", ["0"], agents=3).constant(4).own.tolist() == [[True, False, False]] * 4
 
 
+@pytest.mark.slow
 def test_no_game_is_broken_off_where_the_seating_never_changes():
     """Games of Hanabi end at any time; rollouts are shorter than they may be."""
     settings = {
@@ -211,6 +218,7 @@ def test_no_game_is_broken_off_where_the_seating_never_changes():
     assert np.asarray(source.seating.own).sum(0).tolist() == [4, 4]
 
 
+@pytest.mark.slow
 def test_every_seed_meets_the_partners_that_are_named_for_it():
     settings = {"partners": ["random", "static", "human"], "seeds": 2}
     chosen = {"partners_of_seed": ["random,human", "human,static"]}
@@ -237,6 +245,7 @@ def test_every_seat_is_sampled_even_with_one_table():
     np.testing.assert_allclose(own.mean((0, 1)), 1 / 3, atol=0.1)
 
 
+@pytest.mark.slow
 def test_the_same_people_play_on():
     """Rollouts of 3 steps, games of 4, nobody changes: no game is cut."""
     env, players = Tell(), Players(Says(), (Group(Says(), 2),), own_seats=1)
@@ -275,6 +284,7 @@ def test_seats_that_are_none_are_refused(seats):
         arrangements(seats, 2)
 
 
+@pytest.mark.slow
 def test_people_change_when_their_games_may_be_over():
     """Rollouts of 3 steps, games of 4: a seating lasts two rollouts, and then games start anew."""
     env, players = Tell(), Players(Says(), (Group(Says(), 2),), own_seats=1)
@@ -294,6 +304,7 @@ def test_people_change_when_their_games_may_be_over():
 # --- evaluation ---
 
 
+@pytest.mark.slow
 def test_evaluations_meet_everybody_on_every_seat():
     cast = cast_for("abc")
     people = pairings(cast, [("a", "b", "c")] * 2, arrangements(["random"], 2), 2)
@@ -305,6 +316,7 @@ def test_evaluations_meet_everybody_on_every_seat():
     assert np.unique(result.returns).tolist() == [16.0]  # the learner's own: four times 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_partner", [False, True])
 def test_consecutive_episodes_keep_the_learners_memory(with_partner):
     """The learner counts on over three games; a partner that counts starts each anew."""
@@ -323,6 +335,7 @@ def test_consecutive_episodes_keep_the_learners_memory(with_partner):
     np.testing.assert_array_equal(result.score[0, 0, 0], expected)
 
 
+@pytest.mark.slow
 def test_a_memory_stops_with_its_game():
     """Games of 4 steps in a horizon of 6: what is not played is not remembered."""
 
@@ -364,6 +377,7 @@ def one_update(settings):
     return parts, state, metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "seats"),
     [
@@ -384,6 +398,7 @@ def test_a_learner_learns_on_any_seat(settings, seats):
     assert parts.lineup.seat_names == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", ["discrete", "continuous"])
 def test_robots_learn_with_partners(actions):
     """Components of an action stay with their seat: the partner that stands still does."""
@@ -420,6 +435,7 @@ def test_partners_that_do_not_fit_the_game_are_refused():
         cast_of(["static"], Tell())
 
 
+@pytest.mark.slow
 def test_greedy_partners_are_greedy_or_refused():
     env, task = Overcooked.example()
     learner = make_learner(env)
@@ -440,6 +456,7 @@ def test_greedy_partners_are_greedy_or_refused():
         cast_of(["human"], env, greedy=True)
 
 
+@pytest.mark.slow
 def test_another_partner_of_the_same_shape_compiles_nothing(tmp_path):
     """Neither training nor evaluation is traced again for another file."""
     from brigade.partners.files import Policies, interface, load_policies
@@ -513,6 +530,7 @@ def test_partners_and_seats_that_do_not_fit_are_refused(settings, message):
 # --- what is learned from ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "network"),
     [(IPPO, {}), (MAPPO, {}), (IPPO, {"memory": "gru"}), (MAPPO, {"memory": "gru"})],
@@ -527,6 +545,7 @@ def test_no_gradient_comes_from_foreign_moves(kind, network):
     check_own_moves(build)
 
 
+@pytest.mark.slow
 def test_a_central_critic_sees_all_seats_beside_partners():
     """Values of samples are those of the joint observation and the sample's seat, by hand."""
     env = Tell(3)
@@ -559,6 +578,7 @@ def test_a_central_critic_sees_all_seats_beside_partners():
         np.testing.assert_allclose(value, out.value[0], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_shaped_rewards_are_shared_with_the_whole_table():
     """What a partner does for the team counts where shaping is shared, and not where it is not."""
     from brigade.learners.losses import total_reward

@@ -85,6 +85,7 @@ def logged(tmp_path_factory):
     return path, fake
 
 
+@pytest.mark.slow
 def test_weights_and_biases_gets_config_group_and_the_curves_of_every_seed(logged):
     path, fake = logged
     first = fake.opened[0]
@@ -107,6 +108,7 @@ def test_weights_and_biases_gets_config_group_and_the_curves_of_every_seed(logge
     np.testing.assert_allclose(loss, run.logged("loss")[1], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_continues_the_same_run_there(logged):
     path, fake = logged
     first, second = fake.opened
@@ -116,6 +118,7 @@ def test_a_resumed_run_continues_the_same_run_there(logged):
     assert fake.finished == 2
 
 
+@pytest.mark.slow
 def test_final_tables_and_the_film_arrive(logged):
     path, fake = logged
     step, things = fake.logged[-1]
@@ -159,6 +162,7 @@ def curves_of(folder):
     return curves
 
 
+@pytest.mark.slow
 def test_tensorboard_reads_back_config_curves_tables_and_the_film(logged):
     path, _ = logged
     folder = path / "tensorboard"
@@ -183,6 +187,7 @@ def test_tensorboard_reads_back_config_curves_tables_and_the_film(logged):
     assert text["final/average_score"].simple_value == pytest.approx(final)
 
 
+@pytest.mark.slow
 def test_unknown_numbers_are_left_out_of_the_curves():
     metrics = {"score": np.array([np.nan, 1.0]), "loss": np.array([2.0, 4.0])}
     update = numbers_of(Progress(0, 1, 80, metrics, evaluated=False), None, 7)
@@ -207,6 +212,7 @@ def test_what_was_written_after_the_last_checkpoint_is_replaced(tmp_path):
         assert {step: value.simple_value for step, value in points.items()} == {0: 1, 80: 2, 160: 2}
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_given_its_results_later(logged, monkeypatch):
     path, _ = logged
     fake = FakeWandb()
@@ -216,7 +222,6 @@ def test_a_finished_run_can_be_given_its_results_later(logged, monkeypatch):
     assert fake.finished == 1
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("words", "message"),
     [

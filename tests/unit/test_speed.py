@@ -22,6 +22,8 @@ from brigade.train.collect import ends_with_rollouts
 from brigade.train.play import reset_all, step_all
 from brigade.train.trainer import stack_sequences
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def parts():

@@ -34,7 +34,6 @@ from brigade.runs.export import trained_with
 from brigade.runs.folder import read_npz
 from brigade.runs.snapshots import stage_index
 
-pytestmark = pytest.mark.quick  # a tiny study
 TINY = replace(
     SMALL,
     candidates=3,

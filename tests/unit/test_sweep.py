@@ -15,7 +15,7 @@ from brigade.core.benchmark import CONTINUAL_MEASURES
 from brigade.launch import processes
 from brigade.launch.sweep_figure import ENDINGS, as_numbers, is_wide, write_figure
 from brigade.launch.sweep_plan import Over, Sweep, SweptRun, make_sweep, take_over
-from brigade.launch.sweep_table import Results, Row, print_results, read_results, table
+from brigade.launch.sweep_table import Outcome, Row, print_outcome, read_outcome, table
 from brigade.report.read import RunData
 from brigade.report.summary import find, summary
 from brigade.runs.config import from_dict
@@ -34,7 +34,6 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -86,6 +85,7 @@ def test_mistakes_are_one_line_before_anything_starts(here, capsys, monkeypatch,
     assert sorted(path.name for path in here.rglob("*")) == ["file", "taken"]
 
 
+@pytest.mark.slow
 def test_code_that_a_config_names_needs_trust(here, capsys, monkeypatch):
     monkeypatch.setattr(processes, "start_process", pytest.fail)
     (here / "mine.py").write_text("raise SystemExit('executed')\n")
@@ -97,7 +97,6 @@ def test_code_that_a_config_names_needs_trust(here, capsys, monkeypatch):
     assert "SystemExit: executed" in capsys.readouterr().err  # now it was
 
 
-@pytest.mark.quick
 def test_far_too_many_runs_are_refused(here, capsys):
     seeds = [str(seed) for seed in range(40)]
     words = ["--over", "seed", *seeds, "--over", "tasks", *seeds]
@@ -146,6 +145,7 @@ class Here(processes.Processes):
         return self.done
 
 
+@pytest.mark.slow
 def test_a_sweep_is_done_once_grows_and_outlives_a_failure(here, capsys, monkeypatch):
     monkeypatch.setattr(processes, "Processes", Here)
     started = Here.started = []
@@ -189,10 +189,14 @@ def test_a_sweep_is_done_once_grows_and_outlives_a_failure(here, capsys, monkeyp
         assert why in capsys.readouterr().err
     (here / "out" / "sweep.json").write_text('{"over": [{"setting": 3, "values": []}]}')
     assert main([*words, "l2"]) == 2
-    assert "out/sweep.json is damaged (3 is not a string)" in capsys.readouterr().err
+    assert (
+        "out/sweep.json is damaged (over: 'setting' is 3; it must be text)"
+        in capsys.readouterr().err
+    )
     assert started == ["method-ft", "method-l2", "method-l2"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_the_command_that_continues(here, capsys, monkeypatch):
     stopped = []
 
@@ -212,6 +216,7 @@ def test_ctrl_c_prints_the_command_that_continues(here, capsys, monkeypatch):
     assert "--over network.hidden 8 '8 8' --quiet" in error
 
 
+@pytest.mark.slow
 def test_gpus_of_a_cluster_decide_the_preset_not_this_machine(here, monkeypatch):
     """The machine that starts a sweep may have no GPU."""
     found = []
@@ -252,10 +257,10 @@ def row_with(values, scores, finished=True, before=2):
     data = RunData(
         Path("-".join(values)), config, ALONE | table, (), {}, measures=CONTINUAL_MEASURES
     )
-    return Row("-".join(values), tuple(values), data, summary(data))
+    return Row("-".join(values), tuple(values), summary(data))
 
 
-MISSING = Row("3e8", ("3e8",), None, None)
+MISSING = Row("3e8", ("3e8",), None)
 
 
 def test_the_best_of_every_measure_is_marked():
@@ -265,17 +270,17 @@ def test_the_best_of_every_measure_is_marked():
         row_with(["1e8"], [0.8, 0.9], finished=False),  # still changing
         MISSING,
     )
-    results = Results((Over("method-settings.coefficient", ("1e6", "1e7", "1e8", "3e8")),), rows)
-    assert results.best("average_score", find("average_score")) == [False, True, False, False]
-    assert results.best("forgetting", find("forgetting")) == [False] * 4  # 0.5 twice
-    assert results.best("collapse", find("collapse")) == [False] * 4
-    lines = table(results).to_markdown().splitlines()
+    outcome = Outcome((Over("method-settings.coefficient", ("1e6", "1e7", "1e8", "3e8")),), rows)
+    assert outcome.best("average_score", find("average_score")) == [False, True, False, False]
+    assert outcome.best("forgetting", find("forgetting")) == [False] * 4  # 0.5 twice
+    assert outcome.best("collapse", find("collapse")) == [False] * 4
+    lines = table(outcome).to_markdown().splitlines()
     best = rows[1].numbers.values["average_score"]
     assert lines[3].startswith(f"| 1e7 | **{best}** |")
     assert lines[5] == "| 3e8 | - | - | - |"
-    assert results.notes()[-1] == "Not finished: 1e8, 3e8."
+    assert outcome.notes()[-1] == "Not finished: 1e8, 3e8."
     console = Console(width=100, record=True)
-    print_results(console, results)
+    print_outcome(console, outcome)
     shown = console.export_text()
     assert "meal/level-1, ewc, 2 seeds, 2 tasks, 20 steps per seed" in shown
     assert shown.count(" *") == 2  # average score and after training
@@ -283,8 +288,8 @@ def test_the_best_of_every_measure_is_marked():
 
 def test_the_lowest_is_best_where_less_is_better():
     rows = (row_with(["a"], [0.2], before=4), row_with(["b"], [0.2]))
-    results = Results((Over("method", ("a", "b")),), rows)
-    assert results.best("forgetting", find("forgetting")) == [False, True]
+    outcome = Outcome((Over("method", ("a", "b")),), rows)
+    assert outcome.best("forgetting", find("forgetting")) == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +327,7 @@ def test_the_lowest_is_best_where_less_is_better():
 )
 def test_figures_are_written_in_three_formats_and_show_something(tmp_path, over, rows):
     over = tuple(Over(setting, tuple(values.split())) for setting, values in over)
-    paths = write_figure(Results(over, tuple(rows)), tmp_path)
+    paths = write_figure(Outcome(over, tuple(rows)), tmp_path)
     assert [path.suffix for path in paths] == [".png", ".svg", ".pdf"]
     picture = np.asarray(Image.open(paths[0]).convert("L"))
     assert min(picture.shape) > 300
@@ -341,7 +346,7 @@ def test_values_that_span_much_get_a_logarithmic_axis():
 def test_runs_that_have_not_started_have_no_numbers(tmp_path):
     experiment = from_dict({"benchmark": "meal/level-1"})
     planned = Sweep(tmp_path, (Over("seed", ("1",)),), (SweptRun("a", ("1",), experiment),))
-    results = read_results(planned)
-    assert results.known == []
-    assert results.measures == {}
-    assert write_figure(results, tmp_path) == []
+    outcome = read_outcome(planned)
+    assert outcome.known == []
+    assert outcome.measures == {}
+    assert write_figure(outcome, tmp_path) == []

@@ -12,6 +12,8 @@ from brigade.partners.files import load_policies
 from brigade.runs.export import LoadedRun
 from brigade.runs.trained import PolicyFile
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "benchmark": "meal/level-1",
     "preset": "laptop",

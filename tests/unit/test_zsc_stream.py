@@ -15,6 +15,8 @@ from brigade.partners.files import Policies, interface
 from brigade.runs.assemble import assemble
 from brigade.runs.config import from_dict
 
+pytestmark = pytest.mark.slow
+
 KEY = jax.random.key(0)
 
 

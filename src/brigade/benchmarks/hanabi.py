@@ -6,9 +6,6 @@ Intelligence 2020.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from brigade.core import Benchmark, TaskSequence
 from brigade.envs.hanabi import Hanabi
 
@@ -46,48 +43,9 @@ LAPTOP = {
 }
 
 
-@dataclass(frozen=True)
-class HanabiSettings:
-    """The game; defaults are the standard game of two."""
-
-    players: int = 2
-    """Number of players, 2 to 5."""
-    colors: int = 5
-    """Number of colours, 1 to 5."""
-    ranks: int = 5
-    """Number of ranks, 1 to 5; the lowest has three copies of each card, the highest one."""
-    hand_size: int | None = None
-    """Cards per hand; by default 5 for up to three players and 4 for more."""
-    hint_tokens: int = 8
-    """Hint tokens at the start, which is also their maximum."""
-    life_tokens: int = 3
-    """Life tokens."""
-    lost_game: Literal["zero", "fireworks"] = "zero"
-    """Score of a game whose lives are lost: zero, or the cards in the fireworks."""
-    encoding: Literal["canonical", "beliefs"] = "canonical"
-    """Observed of hinted cards: which are possible, or their shares among the cards left."""
-
-    def __post_init__(self) -> None:
-        self.env()
-
-    def env(self) -> Hanabi:
-        """The environment."""
-        return Hanabi(
-            players=self.players,
-            colors=self.colors,
-            ranks=self.ranks,
-            hand_size=self.hand_size,
-            hint_tokens=self.hint_tokens,
-            life_tokens=self.life_tokens,
-            lost_game=self.lost_game,
-            encoding=self.encoding,
-        )
-
-
-def game(settings: HanabiSettings | None = None) -> Benchmark:
+def game(env: Hanabi | None = None) -> Benchmark:
     """Hanabi for two, the standard game."""
-    settings = settings or HanabiSettings()
-    env = settings.env()
+    env = env or Hanabi()
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         names = ["hanabi", *(f"hanabi again {n}" for n in range(1, num_tasks))]
@@ -107,6 +65,6 @@ def game(settings: HanabiSettings | None = None) -> Benchmark:
         eval_episodes=1000,
         learner="ippo",
         presets={"paper": PAPER, "laptop": LAPTOP},
-        settings=settings,
+        settings=env,
         configure=game,
     )

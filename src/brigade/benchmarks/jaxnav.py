@@ -7,10 +7,11 @@ learning*, 2025.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from brigade.benchmarks.meal import PAPER
-from brigade.core import Benchmark, TaskSequence
+from brigade.benchmarks.meal import PAPER, RUNS
+from brigade.core import Benchmark
 from brigade.core.checks import within
 from brigade.envs.jaxnav import JaxNav, MapSpec
 from brigade.envs.jaxnav import sequence as random_maps
@@ -64,23 +65,14 @@ def maps(settings: MapSettings | None = None) -> Benchmark:
     settings = settings or MapSettings()
     side = settings.side
     spec = MapSpec(side, side, settings.fill, settings.num_agents, settings.situations)
-
-    def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
-        return random_maps(seed, num_tasks, steps, spec)
-
     return Benchmark(
         id="jaxnav/20",
         summary="20 random maps for robots with lidar, trained one after another",
         env=settings.env(),
-        sequence=sequence,
+        sequence=partial(random_maps, spec=spec),
         num_tasks=20,
         steps_per_task=100_000_000,
-        num_seeds=5,
-        num_envs=2048,
-        num_steps=500,
-        eval_every=5,
-        eval_episodes=10,
-        learner="ippo",
+        **{**RUNS, "num_steps": 500},
         presets={"paper": PAPER, "laptop": LAPTOP},
         settings=settings,
         configure=maps,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -255,16 +256,9 @@ def ready_made(name: Literal["easy", "hard", "10"]) -> Benchmark:
     return replace(stream(settings), settings=settings, configure=configure)
 
 
-def easy() -> Benchmark:
-    """Hanabi, five partners it plays well with."""
-    return ready_made("easy")
-
-
-def hard() -> Benchmark:
-    """Hanabi, five partners it plays badly with."""
-    return ready_made("hard")
-
-
-def ten() -> Benchmark:
-    """Hanabi, ten partners one after another."""
-    return ready_made("10")
+easy = partial(ready_made, "easy")
+"""Hanabi, five partners it plays well with."""
+hard = partial(ready_made, "hard")
+"""Hanabi, five partners it plays badly with."""
+ten = partial(ready_made, "10")
+"""Hanabi, ten partners one after another."""

@@ -17,13 +17,7 @@ import numpy as np
 
 from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import within
-from brigade.envs.overcooked import Overcooked, Task, task_from_grid
-from brigade.envs.overcooked.conditions import (
-    sample_cook_time,
-    sample_pot_size,
-    sample_roles,
-    sample_slippery,
-)
+from brigade.envs.overcooked import Overcooked, Task, conditions, task_from_grid
 from brigade.envs.overcooked.env import RecipeKind, Reward
 from brigade.envs.overcooked.generate import (
     KitchenSpec,
@@ -52,6 +46,16 @@ LAPTOP = {
 
 # From the release, where the paper does not say.
 PAPER = {"greedy": True}
+
+# The paper's runs.
+RUNS: Mapping[str, Any] = {
+    "num_seeds": 5,
+    "num_envs": 2048,
+    "num_steps": 400,
+    "eval_every": 5,
+    "eval_episodes": 10,
+    "learner": "ippo",
+}
 
 CURRICULUM = ("1", "2", "3")
 
@@ -159,13 +163,14 @@ class KitchenSettings:
         seats, stream = self.num_agents, partial(task_stream, seed, place)
         sampled: dict[str, Any] = {}
         if self.roles:
-            sampled["roles"] = sample_roles(grid, seats, stream("roles"))
+            sampled["roles"] = conditions.sample_roles(grid, seats, stream("roles"))
         if self.slippery:
-            sampled["slippery"] = sample_slippery(grid, seats, self.slippery, stream("slippery"))
+            wet = conditions.sample_slippery(grid, seats, self.slippery, stream("slippery"))
+            sampled["slippery"] = wet
         if self.random_pot_sizes:
-            sampled["pot_size"] = sample_pot_size(stream("pot size"))
+            sampled["pot_size"] = conditions.one_of(conditions.POT_SIZES, stream("pot size"))
         if self.random_cook_times:
-            sampled["cook_time"] = sample_cook_time(stream("cook time"))
+            sampled["cook_time"] = conditions.one_of(conditions.COOK_TIMES, stream("cook time"))
         return task_from_grid(grid, num_agents=seats, height=side, width=side, **sampled)
 
 
@@ -197,33 +202,20 @@ def task_stream(seed: int, place: int, what: str) -> Random:
 Levels = Callable[[int, int], Sequence[str]]  # (seed, num_tasks)
 
 
-def one_level(level: str) -> Levels:
-    """The same level for all tasks."""
-    return lambda seed, num_tasks: [level] * num_tasks
-
-
-def rising_levels(levels: Sequence[str]) -> Levels:
+def rising_levels(levels: Sequence[str], seed: int, num_tasks: int) -> list[str]:
     """Equal shares in the given order; the remainder goes to the first levels."""
-
-    def rise(seed: int, num_tasks: int) -> list[str]:
-        if num_tasks < len(levels):
-            raise ValueError(
-                f"--tasks is {num_tasks}; a curriculum needs at least {len(levels)}, one per level"
-            )
-        share, rest = divmod(num_tasks, len(levels))
-        return [level for place, level in enumerate(levels) for _ in range(share + (place < rest))]
-
-    return rise
+    if num_tasks < len(levels):
+        raise ValueError(
+            f"--tasks is {num_tasks}; a curriculum needs at least {len(levels)}, one per level"
+        )
+    share, rest = divmod(num_tasks, len(levels))
+    return [level for place, level in enumerate(levels) for _ in range(share + (place < rest))]
 
 
-def mixed_levels(levels: Sequence[str]) -> Levels:
+def mixed_levels(levels: Sequence[str], seed: int, num_tasks: int) -> list[str]:
     """A random level for every task; a longer sequence of a seed starts with the shorter one."""
-
-    def mix(seed: int, num_tasks: int) -> list[str]:
-        samples = [task_stream(seed, place, "level").random() for place in range(num_tasks)]
-        return [levels[int(sample * len(levels))] for sample in samples]
-
-    return mix
+    samples = [task_stream(seed, place, "level").random() for place in range(num_tasks)]
+    return [levels[int(sample * len(levels))] for sample in samples]
 
 
 # --- sequences ---
@@ -261,12 +253,11 @@ def kitchens(
     settings = settings or KitchenSettings()
     if num_agents is not None:
         settings = replace(settings, num_agents=num_agents)
-    summary = f"20 generated kitchens of level {level}, trained one after another"
     return _benchmark(
         f"level-{level}",
-        summary,
+        f"20 generated kitchens of level {level}, trained one after another",
         20,
-        one_level(level),
+        lambda seed, num_tasks: [level] * num_tasks,
         [level],
         settings,
         lambda other: kitchens(level, settings=other),
@@ -276,19 +267,18 @@ def kitchens(
 def curriculum(settings: MixedSettings | None = None) -> Benchmark:
     """Generated kitchens that become larger."""
     settings = settings or MixedSettings()
-    summary = f"15 generated kitchens: equal shares of levels {in_words(settings.levels)}, in turn"
     levels = settings.levels
-    return _benchmark(
-        "curriculum", summary, 15, rising_levels(levels), levels, settings, curriculum
-    )
+    summary = f"15 generated kitchens: equal shares of levels {in_words(levels)}, in turn"
+    rising = partial(rising_levels, levels)
+    return _benchmark("curriculum", summary, 15, rising, levels, settings, curriculum)
 
 
 def mix(settings: MixedSettings | None = None) -> Benchmark:
     """Generated kitchens of random levels."""
     settings = settings or MixedSettings()
-    summary = f"20 generated kitchens, each of a random one of levels {in_words(settings.levels)}"
-    mixed = mixed_levels(settings.levels)
-    return _benchmark("mix", summary, 20, mixed, settings.levels, settings, mix)
+    levels = settings.levels
+    summary = f"20 generated kitchens, each of a random one of levels {in_words(levels)}"
+    return _benchmark("mix", summary, 20, partial(mixed_levels, levels), levels, settings, mix)
 
 
 def in_words(levels: Sequence[str]) -> str:
@@ -318,12 +308,7 @@ def _benchmark(
         sequence=sequence,
         num_tasks=num_tasks,
         steps_per_task=100_000_000,
-        num_seeds=5,
-        num_envs=2048,
-        num_steps=400,
-        eval_every=5,
-        eval_episodes=10,
-        learner="ippo",
+        **RUNS,
         presets=presets(settings.reward),
         settings=settings,
         configure=configure,
@@ -337,16 +322,9 @@ def presets(reward: Reward) -> dict[str, Mapping[str, Any]]:
     return {"paper": PAPER | {"ppo": own}, "laptop": LAPTOP | {"ppo": ppo | own}}
 
 
-def level_1() -> Benchmark:
-    """Generated kitchens, sides 6 to 7."""
-    return kitchens("1")
-
-
-def level_2() -> Benchmark:
-    """Generated kitchens, sides 8 to 9."""
-    return kitchens("2")
-
-
-def level_3() -> Benchmark:
-    """Generated kitchens, sides 10 to 11."""
-    return kitchens("3")
+level_1 = partial(kitchens, "1")
+"""Generated kitchens, sides 6 to 7."""
+level_2 = partial(kitchens, "2")
+"""Generated kitchens, sides 8 to 9."""
+level_3 = partial(kitchens, "3")
+"""Generated kitchens, sides 10 to 11."""

@@ -12,66 +12,42 @@ from importlib.resources import files
 import jax
 import jax.numpy as jnp
 
-from brigade.benchmarks.meal import presets
+from brigade.benchmarks.meal import RUNS, presets
+from brigade.benchmarks.overcooked import KITCHEN, LayoutSettings
 from brigade.core import Benchmark, Cast, Group, TaskSequence
-from brigade.core.checks import at_least, within
-from brigade.envs.overcooked import Overcooked, task_from_grid
-from brigade.envs.overcooked.cooks import Cook, Habits
-from brigade.envs.overcooked.env import Reward
-from brigade.envs.overcooked.layouts import LAYOUTS
+from brigade.core.checks import within
+from brigade.envs.overcooked import LAYOUTS, task_from_grid
+from brigade.envs.overcooked.cooks import Cook, Human, OnionOnly, PlateOnly
 from brigade.envs.overcooked.things import STAY
 from brigade.partners import Random, Stay
 from brigade.partners.files import Policies, check_fits, load_policies
 from brigade.registry import unknown_name
 
-COOKS = 2
-KITCHEN = "cramped_room"
 OURS = "brdiv_cramped_room.safetensors"  # docs/partners.md says how it was trained
 SCHEDULE = ("brdiv-1", "brdiv-2", "brdiv-3", "human", "onion", "plate", "random", "static")
-
-
-def scripted_cooks(drops: float) -> dict[str, Habits]:
-    """The parameters of the scripted cooks, by name."""
-    return {
-        "human": Habits.of(drops=drops),
-        "onion": Habits.of(serves=False, drops=drops),
-        "plate": Habits.of(cooks=False, drops=drops),
-    }
+SCRIPTED = {"human": Human, "onion": OnionOnly, "plate": PlateOnly}
 
 
 @dataclass(frozen=True)
-class PartnerSettings:
+class PartnerSettings(LayoutSettings):
     """The partners and their kitchen; defaults are the MEAL paper's, appendix J."""
 
-    layout: str = KITCHEN
-    """The kitchen, a published layout."""
     partners: tuple[str, ...] = SCHEDULE
     """The partners in training order: brdiv-1 and so on, human, onion, plate, random, static."""
     population: str = ""
     """Policy file with the trained partners (default: those trained in cramped_room)."""
     drops: float = 0.1
     """Probability that a scripted cook leaves an onion or a plate on a counter."""
-    reward: Reward = "shared"
-    """Who gets the reward for a soup: both cooks, its server, or both without shaped rewards."""
-    horizon: int = 400
-    """Maximum length of an episode in steps."""
 
     def __post_init__(self) -> None:
-        at_least("horizon", self.horizon, 1)
+        super().__post_init__()
         object.__setattr__(self, "partners", tuple(self.partners))
         within("drops", self.drops, 0, 1)
-        if self.layout not in LAYOUTS:
-            raise ValueError(unknown_name("layout", self.layout, LAYOUTS))
         if not self.partners or len(set(self.partners)) < len(self.partners):
             raise ValueError(
                 f"partners is {' '.join(self.partners) or 'empty'}; name each partner once, and "
                 "repeat them with --repetitions"
             )
-
-    def env(self) -> Overcooked:
-        """The environment."""
-        grid = LAYOUTS[self.layout]
-        return Overcooked(COOKS, len(grid), len(grid[0]), self.horizon, reward=self.reward)
 
     def learned(self) -> Policies | None:
         """The trained partners; None if none of them is named."""
@@ -96,10 +72,10 @@ class PartnerSettings:
 
 def all_partners(settings: PartnerSettings) -> Cast:
     """The cast of all partners that can be named."""
-    cooks = scripted_cooks(settings.drops)
-    habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cooks.values())
+    cooks = [kind(drops=settings.drops).member()[1] for kind in SCRIPTED.values()]
+    habits = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cooks)
     groups = (Group(Cook(), len(cooks)), Group(Random()), Group(Stay(STAY)))
-    cast = Cast(groups, (habits, (), ()), (*cooks, "random", "static"))
+    cast = Cast(groups, (habits, (), ()), (*SCRIPTED, "random", "static"))
     policies = settings.learned()
     if policies is not None:
         cast += policies.cast()
@@ -121,7 +97,7 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
                 f"--tasks is {num_tasks}, but there are {len(settings.partners)} partners; name "
                 "more with --env.partners, or repeat them with --repetitions"
             )
-        kitchen = task_from_grid(grid, num_agents=COOKS)
+        kitchen = task_from_grid(grid, num_agents=2)
         names = settings.partners[:num_tasks]
         return TaskSequence.from_tasks(
             [kitchen] * num_tasks, names, steps, partners=[(name,) for name in names]
@@ -134,12 +110,7 @@ def partners(settings: PartnerSettings | None = None) -> Benchmark:
         sequence=sequence,
         num_tasks=len(settings.partners),
         steps_per_task=100_000_000,
-        num_seeds=5,
-        num_envs=2048,
-        num_steps=400,
-        eval_every=5,
-        eval_episodes=10,
-        learner="ippo",
+        **RUNS,
         cast=all_partners(settings),
         seats=("0",),
         presets=presets(settings.reward),

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brigade.benchmarks.meal import presets
+from brigade.benchmarks.meal import RUNS, presets
 from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import at_least
-from brigade.envs.overcooked import Overcooked, task_from_grid
+from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.envs.overcooked.env import Reward
-from brigade.envs.overcooked.layouts import LAYOUTS
 from brigade.registry import unknown_name
+
+KITCHEN = "cramped_room"
 
 
 @dataclass(frozen=True)
 class LayoutSettings:
     """The kitchen and its rules."""
 
-    layout: str = "cramped_room"
+    layout: str = KITCHEN
     """The kitchen, a published layout for two cooks."""
     reward: Reward = "shared"
     """Who gets the reward for a soup: both cooks, its server, or both without shaped rewards."""
@@ -55,12 +56,7 @@ def layout(settings: LayoutSettings | None = None) -> Benchmark:
         sequence=sequence,
         num_tasks=1,
         steps_per_task=10_000_000,
-        num_seeds=5,
-        num_envs=2048,
-        num_steps=400,
-        eval_every=5,
-        eval_episodes=10,
-        learner="ippo",
+        **RUNS,
         presets=presets(settings.reward),
         settings=settings,
         configure=layout,

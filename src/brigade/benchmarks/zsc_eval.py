@@ -6,14 +6,14 @@ zero-shot coordination*, NeurIPS 2024.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from brigade.core import Benchmark, TaskSequence
 from brigade.core.checks import at_least
-from brigade.envs.overcooked import RECIPES, Overcooked, Recipe, task_from_grid
+from brigade.envs.overcooked import RECIPES, Overcooked, task_from_grid
 from brigade.envs.overcooked.generate import KitchenSpec, generate_sequence
 from brigade.envs.overcooked.grid import FLOOR, SEATS, Grid
 from brigade.envs.overcooked.layouts import LAYOUTS
@@ -126,7 +126,10 @@ def kitchen(layout: str, settings: ZscSettings | None = None) -> Benchmark:
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         if settings.kitchens:
             grids = kitchens_like(grid, multi, settings.kitchens, seed)
-            return generated_kitchens(grids, recipes, len(grid), len(grid[0]), num_tasks, steps)
+            tasks = [task_from_grid(each, num_agents=2, recipes=recipes) for each in grids]
+            many = task_of_many(tasks) if len(tasks) > 1 else tasks[0]
+            names = [f"{len(grids)} kitchens", *(f"again {n}" for n in range(1, num_tasks))]
+            return TaskSequence.from_tasks([many] * num_tasks, names, steps)
         names = [layout, *(f"{layout} again {n}" for n in range(1, num_tasks))]
         return TaskSequence.from_tasks([task] * num_tasks, names, steps)
 
@@ -183,24 +186,6 @@ def kitchens_like(grid: Grid, tomatoes: bool, num: int, seed: int) -> list[Grid]
     return [each for each in generated if each != grid][:num]
 
 
-def generated_kitchens(
-    grids: Sequence[Grid],
-    recipes: Mapping[str, Recipe],
-    height: int,
-    width: int,
-    num_tasks: int,
-    steps: int,
-) -> TaskSequence:
-    """A stream of tasks that all have the same generated kitchens, padded to a size."""
-    tasks = [
-        task_from_grid(each, num_agents=2, height=height, width=width, recipes=recipes)
-        for each in grids
-    ]
-    many = task_of_many(tasks) if len(tasks) > 1 else tasks[0]
-    names = [f"{len(grids)} kitchens", *(f"again {n}" for n in range(1, num_tasks))]
-    return TaskSequence.from_tasks([many] * num_tasks, names, steps)
-
-
 def generator_settings(layout: str) -> dict[str, Mapping[str, Any]]:
     """What the paper sets for each way of making partners."""
     table = table_of(layout)
@@ -218,31 +203,23 @@ def generator_settings(layout: str) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _named(layout: str) -> Callable[[], Benchmark]:
-    def make() -> Benchmark:
-        return kitchen(layout)
-
-    make.__doc__ = f"The kitchen {layout}."
-    return make
-
-
-coordination_ring = _named("coordination_ring")
+coordination_ring = partial(kitchen, "coordination_ring")
 """Two cooks on a ring of floor."""
-counter_circuit = _named("counter_circuit")
+counter_circuit = partial(kitchen, "counter_circuit")
 """A ring around a long counter."""
-asymmetric_advantages = _named("asymmetric_advantages")
+asymmetric_advantages = partial(kitchen, "asymmetric_advantages")
 """Two rooms with unequal distances."""
-asymmetric_coordination = _named("asymmetric_coordination")
+asymmetric_coordination = partial(kitchen, "asymmetric_coordination")
 """The same idea, another kitchen."""
-forced_coordination = _named("forced_coordination")
+forced_coordination = partial(kitchen, "forced_coordination")
 """Two rooms that need each other."""
-bothway_coordination = _named("bothway_coordination")
+bothway_coordination = partial(kitchen, "bothway_coordination")
 """Two rooms, hand-offs both ways."""
-blocked_corridor = _named("blocked_corridor")
+blocked_corridor = partial(kitchen, "blocked_corridor")
 """A corridor too narrow for two."""
-coordination_ring_multi = _named("coordination_ring_multi")
+coordination_ring_multi = partial(kitchen, "coordination_ring_multi")
 """The ring, several recipes."""
-counter_circuit_multi = _named("counter_circuit_multi")
+counter_circuit_multi = partial(kitchen, "counter_circuit_multi")
 """The circuit, several recipes."""
-forced_coordination_multi = _named("forced_coordination_multi")
+forced_coordination_multi = partial(kitchen, "forced_coordination_multi")
 """Two rooms, several recipes."""

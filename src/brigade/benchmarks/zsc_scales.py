@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -28,79 +30,40 @@ class Scale:
     episodes: int  # per ego, partner and seat
     seeds: int
     kitchens: int  # generated ones, for CEC
-    evaluations: int = 20
-    memory: str = "gru"  # of egos that learn with a population
-    fades: bool = False  # shaped rewards fade over a run
+    evaluations: int
+    memory: str  # of egos that learn with a population
+    fades: bool  # shaped rewards fade over a run
     horizon: int = 400
     min_return: float = 10.0  # candidates that do not reach more never delivered
 
 
-SMALL = Scale(
-    preset="laptop",
-    candidates=6,
-    partners=2,
-    members=3,
-    met=2,
-    biased=3,
-    envs=16,
-    candidate_steps=5e5,
-    population_steps=4e5,
-    ego_steps=6e5,
-    alone_steps=6e5,
-    cec_steps=1e6,
-    cole_steps=6e5,
-    archive=5,
-    generation=15,
-    feature_episodes=8,
-    episodes=10,
-    seeds=2,
-    kitchens=100,
-    evaluations=6,
-    memory="none",
-)
-MEDIUM = Scale(
-    preset="laptop",
-    candidates=20,
-    partners=6,
-    members=5,
-    met=4,
-    biased=6,
-    envs=16,
-    candidate_steps=8e5,
-    population_steps=8e5,
-    ego_steps=2e6,
-    alone_steps=1e6,
-    cec_steps=4e6,
-    cole_steps=2e6,
-    archive=10,
-    generation=25,
-    feature_episodes=20,
-    episodes=20,
-    seeds=3,
-    kitchens=1000,
-    evaluations=12,
-    memory="none",
-)
-PAPER = Scale(
-    preset="paper",
-    candidates=None,
-    partners=None,
-    members=5,
-    met=4,
-    biased=6,
-    envs=100,
-    candidate_steps=1e7,
-    population_steps=1e7,
-    ego_steps=5e7,
-    alone_steps=1e7,
-    cec_steps=1e8,
-    cole_steps=5e7,
-    archive=25,
-    generation=25,
-    feature_episodes=80,
-    episodes=50,
-    seeds=5,
-    kitchens=4000,
-    fades=True,
+# Small, medium and the paper's.
+NUMBERS: Mapping[str, tuple[Any, Any, Any]] = {
+    "preset": ("laptop", "laptop", "paper"),
+    "candidates": (6, 20, None),
+    "partners": (2, 6, None),
+    "members": (3, 5, 5),
+    "met": (2, 4, 4),
+    "biased": (3, 6, 6),
+    "envs": (16, 16, 100),
+    "candidate_steps": (5e5, 8e5, 1e7),
+    "population_steps": (4e5, 8e5, 1e7),
+    "ego_steps": (6e5, 2e6, 5e7),
+    "alone_steps": (6e5, 1e6, 1e7),
+    "cec_steps": (1e6, 4e6, 1e8),
+    "cole_steps": (6e5, 2e6, 5e7),
+    "archive": (5, 10, 25),
+    "generation": (15, 25, 25),
+    "feature_episodes": (8, 20, 80),
+    "episodes": (10, 20, 50),
+    "seeds": (2, 3, 5),
+    "kitchens": (100, 1000, 4000),
+    "evaluations": (6, 12, 20),
+    "memory": ("none", "none", "gru"),
+    "fades": (False, False, True),
+}
+SMALL, MEDIUM, PAPER = (
+    Scale(**dict(zip(NUMBERS, column, strict=True)))
+    for column in zip(*NUMBERS.values(), strict=True)
 )
 SCALES = {"small": SMALL, "medium": MEDIUM, "paper": PAPER}

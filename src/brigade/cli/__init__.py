@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from brigade import __version__
 from brigade.cli import policies, reproduce, sweeps, tools, training
-from brigade.cli.errors import agent_error, device_error, less_memory, print_error
+from brigade.cli.errors import in_one_line, print_line
 from brigade.errors import UserError
 from brigade.registry import nearest
 
@@ -74,34 +74,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         return find_verb(words[0])(words[1:])
-    except UserError as error:
-        if debug:
-            raise
-        return print_error(str(error), 2)
     except SystemExit as stop:  # raised by argparse after --help
         return int(stop.code or 0)
-    except KeyboardInterrupt as stop:
-        if debug:
-            raise
-        return print_error(str(stop) or "stopped", 130)
     except BrokenPipeError:  # the reader of our output, such as `head`, has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        if debug:
+    except (Exception, KeyboardInterrupt) as error:
+        told = in_one_line(error, words[0])
+        if debug or told is None:
             raise
-        return print_error(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 1)
-    except MemoryError as error:
-        if debug:
-            raise
-        return print_error(f"this machine is out of memory ({error}); {less_memory(words[0])}", 1)
-    except (RuntimeError, AssertionError) as error:
-        if (wrong := agent_error(error)) and not debug:
-            return print_error(wrong, 2)
-        message = device_error(error, words[0])
-        if debug or message is None:
-            raise
-        return print_error(message, 1)
+        print_line(told[0])
+        return told[1]
 
 
 def find_verb(name: str) -> Callable[[list[str]], int]:

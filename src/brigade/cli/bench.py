@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import tyro
 from rich.console import Console
 
-from brigade import registry
-from brigade.benchmarks.meal import kitchens
+from brigade.benchmarks.meal import KitchenSettings, kitchens
 from brigade.cli.plan import device
-from brigade.core import Acting, Cast, Environment, Key, Matchmaker
+from brigade.core import Acting, Environment, Key
 from brigade.core.compile import jit, keep_programs
 from brigade.core.trees import choose, pick
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
@@ -26,10 +25,9 @@ from brigade.methods.ft import FineTuning
 from brigade.nets.settings import Precision
 from brigade.populations.sp import SelfPlay
 from brigade.report.table import Table
-from brigade.runs.assemble import changing_inputs, lineup_of
-from brigade.runs.config import RunConfig
+from brigade.runs.assemble import assemble
+from brigade.runs.config import Experiment, RunConfig
 from brigade.runs.speed import Speed, speed_of
-from brigade.train import DeviceSource, Evaluator, Players, Trainer
 from brigade.train.collect import ends_with_rollouts
 from brigade.train.play import reset_all, step_all
 from brigade.train.programs import TrainState, evaluate
@@ -38,28 +36,29 @@ from brigade.train.update import update
 
 EVAL_EVERY, EVAL_EPISODES = 5, 10
 PAPER_STEPS, MINUTE = 1e8, 60.0
+Level: TypeAlias = Literal["1", "2", "3"]
 
 
 @dataclass(frozen=True)
 class TrainingSetting:
     """What is trained; the defaults are the MEAL release's."""
 
-    level: str = "1"
-    tasks: int = 20
-    learn_tasks: int = 1
-    agents: int = 2
+    level: Level = "1"
+    tasks: int = 20  # in the sequence
+    learn_tasks: int = 1  # of them to learn and time
+    agents: int = 2  # in a kitchen
     population: int = 0  # policies that learn side by side from the same environments; 0: one
-    seeds: int = 1
-    num_envs: int = 2048
-    num_steps: int = 400
-    num_minibatches: int = 16
-    epochs: int = 8
+    seeds: int = 1  # side by side
+    num_envs: int = 2048  # per seed
+    num_steps: int = 400  # of a rollout
+    num_minibatches: int = 16  # per epoch
+    epochs: int = 8  # per update
     hidden: tuple[int, ...] = (128, 128)
     encoder: str = "mlp"
     memory: Literal["none", "gru", "lstm"] = "none"
     sequence_length: int = 0  # of a recurrent policy; 0: the learner's choice
-    updates: int = 15
-    evaluate: bool = False
+    updates: int = 15  # to time, per task
+    evaluate: bool = False  # all tasks, every 5 updates
     precision: Precision = "auto"
 
     @property
@@ -79,45 +78,9 @@ class Training:
     """A setting made ready: parts, tasks and a state in the first task."""
 
     def __init__(self, setting: TrainingSetting, updates_per_task: int = 100) -> None:
-        benchmark = kitchens(setting.level, setting.agents)
-        sequences = [benchmark.sequence(seed, setting.tasks, 1) for seed in range(setting.seeds)]
-        settings = IPPO(
-            PPOConfig(
-                epochs=setting.epochs,
-                minibatches=setting.num_minibatches,
-                sequence_length=setting.sequence_length or None,
-            ),
-            NetworkConfig(
-                hidden=setting.hidden,
-                encoder=setting.encoder,
-                memory=setting.memory,
-                precision=setting.precision,
-            ),
-        )
-        self.env = benchmark.env
-        self.learner: Any = settings.build(
-            self.env,
-            num_tasks=setting.tasks,
-            updates_per_task=updates_per_task,
-            changing_inputs=changing_inputs(self.env, sequences),
-        )
-        matchmaker = SelfPlay(setting.population) if setting.population else Matchmaker()
-        config = RunConfig(benchmark=benchmark.id, tasks=setting.tasks)
-        lineup = lineup_of(config, benchmark, matchmaker, Cast(), sequences)
-        number, method = matchmaker.policies, FineTuning()
-        players = Players(self.learner.policy, members=number)
-        self.source = DeviceSource(
-            self.env,
-            players,
-            setting.num_envs,
-            setting.num_steps,
-            tables=number,
-            carry_every=self.learner.carry_every(setting.num_steps),
-        )
-        self.trainer = Trainer(self.source, self.learner, method, matchmaker)
-        self.evaluator = Evaluator(self.env, players, method, EVAL_EPISODES)
-        self.seeds = range(setting.seeds)
-        self.tasks = stack_sequences(sequences, lineup.pairings)
+        parts = assemble(experiment_of(setting, updates_per_task))
+        self.trainer, self.evaluator, self.seeds = parts.trainer, parts.evaluator, parts.seeds
+        self.tasks = stack_sequences(parts.sequences, parts.lineup.pairings)
 
     def start(self) -> TrainState:
         """Fresh parameters, in the first task."""
@@ -132,6 +95,34 @@ class Training:
         """Play all tasks."""
         keys = jax.random.split(jax.random.key(number), len(self.seeds))
         return evaluate(self.trainer, self.evaluator, state, self.tasks, keys)
+
+
+def experiment_of(setting: TrainingSetting, updates_per_task: int) -> Experiment:
+    """Fine-tuning on kitchens, alone or as a population."""
+    config = RunConfig(
+        benchmark=f"meal/level-{setting.level}",
+        seeds=setting.seeds,
+        tasks=setting.tasks,
+        steps_per_task=float(updates_per_task * setting.num_envs * setting.num_steps),
+        num_envs=setting.num_envs,
+        num_steps=setting.num_steps,
+        eval_episodes=EVAL_EPISODES,
+        generator="sp" if setting.population else "none",
+    )
+    ppo = PPOConfig(
+        epochs=setting.epochs,
+        minibatches=setting.num_minibatches,
+        sequence_length=setting.sequence_length or None,
+    )
+    network = NetworkConfig(
+        hidden=setting.hidden,
+        encoder=setting.encoder,
+        memory=setting.memory,
+        precision=setting.precision,
+    )
+    population = SelfPlay(setting.population) if setting.population else None
+    kitchen = KitchenSettings(num_agents=setting.agents)
+    return Experiment(config, IPPO(ppo, network), FineTuning(), kitchen, population)
 
 
 def training_speed(setting: TrainingSetting) -> TrainingSpeed:
@@ -178,7 +169,9 @@ def collect_speed(setting: TrainingSetting) -> Speed:
 
     @jit
     def rollout(state: TrainState, key: Key) -> Any:
-        return training.source.next(state.source, Acting(state.learner.params), task, key)[1]
+        return training.trainer.source.next(state.source, Acting(state.learner.params), task, key)[
+            1
+        ]
 
     return speed_of(
         lambda number: rollout(state, jax.random.key(number)), setting.num_envs * setting.num_steps
@@ -189,12 +182,12 @@ def update_speed(setting: TrainingSetting) -> Speed:
     """Learning from one rollout, without collecting it; one seed."""
     training = Training(setting)
     state, task = training.one_seed()
-    play = jit(training.source.next)
+    play = jit(training.trainer.source.next)
     _, traj = play(state.source, Acting(state.learner.params), task, state.key)
 
     @jit
     def learn(learner: Any, traj: Any, key: Key) -> Any:
-        return update(training.learner, FineTuning(), key, learner, (), traj)[0]
+        return update(training.trainer.learner, FineTuning(), key, learner, (), traj)[0]
 
     return speed_of(
         lambda number: learn(state.learner, traj, jax.random.key(number)),
@@ -206,7 +199,7 @@ def evaluation_speed(setting: TrainingSetting) -> Speed:
     """Playing `EVAL_EPISODES` games of every task."""
     training = Training(setting)
     state = training.start()
-    steps = setting.seeds * setting.tasks * EVAL_EPISODES * training.env.horizon
+    steps = setting.seeds * setting.tasks * EVAL_EPISODES * training.evaluator.env.horizon
     return speed_of(lambda number: training.evaluate(state, number), steps)
 
 
@@ -244,39 +237,16 @@ def print_result(name: str, setting: TrainingSetting | dict[str, Any], speed: Sp
     print(json.dumps(result | dataclasses.asdict(speed)))
 
 
-def setting_from(words: Sequence[str] | None, description: str | None) -> TrainingSetting:
-    """Read a setting from flags; keeps compiled programs unless told not to."""
-    defaults = TrainingSetting()
-    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
-    parser.add_argument("--level", choices=("1", "2", "3"), default=defaults.level)
-    parser.add_argument("--precision", choices=get_args(Precision), default=defaults.precision)
-    parser.add_argument("--encoder", choices=registry.names("encoders"), default=defaults.encoder)
-    parser.add_argument("--memory", choices=("none", "gru", "lstm"), default=defaults.memory)
-    parser.add_argument("--hidden", type=int, nargs="+", default=list(defaults.hidden))
-    for name, meaning in (
-        ("tasks", "in the sequence"),
-        ("learn-tasks", "of them to learn and time"),
-        ("agents", "in a kitchen"),
-        ("population", "policies side by side; 0: one"),
-        ("seeds", "side by side"),
-        ("num-envs", "per seed"),
-        ("num-steps", "of a rollout"),
-        ("num-minibatches", "per epoch"),
-        ("epochs", "per update"),
-        ("sequence-length", "of a recurrent policy; 0: as the learner chooses"),
-        ("updates", "to time, per task"),
-    ):
-        default = getattr(defaults, name.replace("-", "_"))
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{meaning} ({default})")
-    parser.add_argument("--evaluate", action="store_true", help="all tasks, every 5 updates")
-    parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
-    settings = vars(parser.parse_args(words))
-    if not settings.pop("no_cache"):
+def setting_from(words: Sequence[str], description: str | None) -> TrainingSetting:
+    """Read a setting from flags; keeps compiled programs unless --no-cache is one of them."""
+    if "--no-cache" not in words:
         keep_programs()
-    return TrainingSetting(**settings | {"hidden": tuple(settings["hidden"])})
+    flags = [word for word in words if word != "--no-cache"]
+    about = (description or "").partition("\n")[0]
+    return tyro.cli(TrainingSetting, args=flags, description=about)
 
 
-def usual_setting(level: str = "1", updates: int = 5) -> TrainingSetting:
+def usual_setting(level: Level = "1", updates: int = 5) -> TrainingSetting:
     """The settings of docs/performance.md: the paper's on an accelerator, small on a CPU."""
     setting = TrainingSetting(level=level, updates=updates)
     if jax.default_backend() != "cpu":
@@ -289,7 +259,7 @@ def quick_speed() -> TrainingSpeed:
     return training_speed(usual_setting(updates=10))
 
 
-def print_bench(level: str, num_envs: int | None) -> None:
+def print_bench(level: Level, num_envs: int | None) -> None:
     """A table with one row per part."""
     on_cpu = jax.default_backend() == "cpu"
     setting = usual_setting(level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,24 +25,16 @@ from brigade.train.crossplay import cross_play
 MAX_SEED = 2**32 - 1
 
 
-def crossplay(
-    words: Sequence[str],
-    benchmark: str | None,
-    flags: Sequence[str],
-    task: int | None,
-    seed: int | None,
-    episodes: int,
-    greedy: bool,
-    trust: bool = False,
-) -> Matrix:
-    """Play all pairs in the environment of `benchmark` (default: where the first was trained)."""
-    loaded = trained_policies(words, task, trust)
+def crossplay(options: argparse.Namespace, flags: Sequence[str]) -> Matrix:
+    """Play all pairs in the environment of --benchmark (default: where the first was trained)."""
+    words, episodes = options.policies, options.episodes
+    loaded = trained_policies(words, options.task, options.trust)
     first = next(iter(loaded.values()), None)
-    chosen = find_benchmark(first, benchmark, flags)
+    chosen = find_benchmark(first, options.benchmark, flags)
     try:
-        task, seed = place_of(first, chosen, task, seed)
+        task, seed = place_of(first, chosen, options.task, options.seed)
         sequence = chosen.sequence(seed, task, 1)
-        cast = cast_of(words, chosen.env, greedy, loaded)
+        cast = cast_of(words, chosen.env, options.greedy, loaded)
         require_memory(SCORE_BYTES * cast.size**2 * episodes, "the scores", "--episodes")
         played = cross_play(chosen.env, sequence[task - 1], cast, episodes, jax.random.key(seed))
     except ValueError as error:

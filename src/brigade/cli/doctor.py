@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
@@ -32,9 +32,8 @@ PROBE_SECONDS = 20  # how long nvidia-smi may take
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the examination, and what to do about it."""
+    """What was found, and what to do about it."""
 
-    topic: str
     level: Literal["ok", "missing", "note", "broken"]
     text: str
     advice: str = ""
@@ -72,16 +71,14 @@ class Driver:
 
 def print_examination(benchmark: bool) -> int:
     """Print all findings and what to do; the exit status is 1 if something is broken."""
-    findings = []
-    topic = ""
-    for finding in examine(benchmark):
-        if finding.topic != topic:
-            topic = finding.topic
-            print(topic)
-        print(as_line(finding), flush=True)
-        findings.append(finding)
+    findings = list[Finding]()
+    topics = {"packages": packages, "optional packages": extras, "devices": devices}
+    examine(topics, findings)
+    broken = any(finding.level == "broken" for finding in findings)
+    if not broken:
+        examine({"cache of compiled programs": cache}, findings)
+        examine({"speed": speed} if benchmark else {}, findings)
     print()
-    broken = [finding for finding in findings if finding.level == "broken"]
     print("Something is broken." if broken else "Brigade can be used.")
     todo = [finding.advice for finding in findings if finding.advice]
     if todo:
@@ -91,9 +88,13 @@ def print_examination(benchmark: bool) -> int:
     return 1 if broken else 0
 
 
-def as_line(finding: Finding) -> str:
-    """A finding within 80 columns."""
-    return wrapped(finding.text, f"  {finding.level:8} ", " " * 11)
+def examine(topics: Mapping[str, Callable[[], Iterator[Finding]]], findings: list[Finding]) -> None:
+    """Print what is found about some topics, and add it to the findings."""
+    for topic, look in topics.items():
+        print(topic)
+        for finding in look():
+            print(wrapped(finding.text, f"  {finding.level:8} ", " " * 11), flush=True)
+            findings.append(finding)
 
 
 def wrapped(text: str, first: str, rest: str) -> str:
@@ -108,18 +109,6 @@ def wrapped(text: str, first: str, rest: str) -> str:
     )
 
 
-def examine(benchmark: bool) -> Iterator[Finding]:
-    """All findings. Nothing is measured if something is broken."""
-    works = True
-    for finding in (*packages(), *extras(), *devices(nvidia_driver())):
-        works = works and finding.level != "broken"
-        yield finding
-    if works:
-        yield from cache()
-    if works and benchmark:
-        yield from speed()
-
-
 # --- what is installed ---
 
 
@@ -127,9 +116,9 @@ def packages() -> Iterator[Finding]:
     """Python, Brigade and the packages it needs."""
     python = ".".join(map(str, sys.version_info[:3]))
     system = f"{platform.system()} {platform.machine()}"
-    yield Finding("packages", "ok", f"Brigade {version(OURS)}, Python {python}, {system}")
+    yield Finding("ok", f"Brigade {version(OURS)}, Python {python}, {system}")
     shown = ", ".join(f"{name} {found}" for name, found in main_versions())
-    yield Finding("packages", "ok", shown)
+    yield Finding("ok", shown)
     for text in distribution(OURS).requires or []:
         needed = Requirement(text)
         if needed.marker and not needed.marker.evaluate({"extra": ""}):
@@ -137,12 +126,9 @@ def packages() -> Iterator[Finding]:
         found = installed_version(needed.name)
         wanted = f"{needed.name}{needed.specifier}"
         if found is None:
-            yield Finding(
-                "packages", "broken", f"{needed.name} is missing", f"pip install '{wanted}'"
-            )
+            yield Finding("broken", f"{needed.name} is missing", f"pip install '{wanted}'")
         elif not needed.specifier.contains(found, prereleases=True):
             yield Finding(
-                "packages",
                 "broken",
                 f"{needed.name} is {found}; Brigade needs {needed.specifier}",
                 f"pip install '{wanted}'",
@@ -169,12 +155,12 @@ def extras() -> Iterator[Finding]:
     found = [extra for extra in optional_packages(OURS) if extra.name not in CUDA]
     present = [extra.name for extra in found if not extra.missing]
     if present:
-        yield Finding("optional packages", "ok", ", ".join(sorted(present)))
+        yield Finding("ok", ", ".join(sorted(present)))
     for extra in sorted(found, key=lambda each: each.name):
         if extra.missing:
             use = EXTRAS.get(extra.name, "")
             text = f"{extra.name}{f', for {use}' if use else ''}: {extra.command}"
-            yield Finding("optional packages", "missing", text)
+            yield Finding("missing", text)
 
 
 def cache() -> Iterator[Finding]:
@@ -185,7 +171,6 @@ def cache() -> Iterator[Finding]:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(there, os.W_OK):
         yield Finding(
-            "cache of compiled programs",
             "note",
             f"{folder} cannot be written, so that every command compiles anew",
             f"make {there} writable, or set XDG_CACHE_HOME to a folder that is",
@@ -194,15 +179,15 @@ def cache() -> Iterator[Finding]:
     files = [path for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
     megabytes = sum(path.stat().st_size for path in files) / 1e6
     text = f"{folder}: {megabytes:,.0f} MB; it can be deleted at any time"
-    yield Finding("cache of compiled programs", "ok", text)
+    yield Finding("ok", text)
 
 
 # --- devices ---
 
 
-def devices(driver: Driver | None) -> Iterator[Finding]:
+def devices() -> Iterator[Finding]:
     """What JAX computes on, and a GPU that it does not see."""
-    yield Finding("devices", "ok", processor())
+    yield Finding("ok", processor())
     try:
         import jax
 
@@ -210,13 +195,13 @@ def devices(driver: Driver | None) -> Iterator[Finding]:
         compute(jax)
     except Exception as error:  # a broken installation can raise anything
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        yield Finding("devices", "broken", f"JAX cannot compute: {reason}", no_device_advice())
+        yield Finding("broken", f"JAX cannot compute: {reason}", no_device_advice())
         return
     kinds = ", ".join(sorted({device.device_kind for device in found}))
     number = f"{len(found)} device{'' if len(found) == 1 else 's'}"
     text = f"JAX computes on {number}: {kinds}{device_memory(found[0])}"
-    yield Finding("devices", "ok", text)
-    if driver and found[0].platform == "cpu":
+    yield Finding("ok", text)
+    if (driver := nvidia_driver()) and found[0].platform == "cpu":
         yield unseen_gpu(driver)
 
 
@@ -250,7 +235,7 @@ def unseen_gpu(driver: Driver) -> Finding:
     else:
         extra = "cuda13" if (driver.cuda or 12) >= 13 else "cuda12"
         advice = f"to train on the GPU: pip install '{OURS}[{extra}]'"
-    return Finding("devices", "note", text, advice)
+    return Finding("note", text, advice)
 
 
 def nvidia_driver() -> Driver | None:
@@ -307,11 +292,11 @@ def speed() -> Iterator[Finding]:
         measured = bench.quick_speed().steps_per_second
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:120]
-        yield Finding("speed", "note", f"not measured: {reason}", "see docs/gpu.md about memory")
+        yield Finding("note", f"not measured: {reason}", "see docs/gpu.md about memory")
         return
-    yield Finding("speed", "ok", f"training on level 1: {measured:,.0f} steps/s")
+    yield Finding("ok", f"training on level 1: {measured:,.0f} steps/s")
     for known in KNOWN:
         if known.backend == ("cpu" if backend == "cpu" else "gpu"):
             share = measured / known.steps_per_second
             text = f"{known.machine}: {known.steps_per_second:,.0f} steps/s ({known.date}); "
-            yield Finding("speed", "ok", f"{text}this machine has {share:.0%} of it")
+            yield Finding("ok", f"{text}this machine has {share:.0%} of it")

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from brigade.errors import MachineError
+from brigade.errors import MachineError, UserError
 
 # What to change when the device is out of memory, by verb.
 LESS_MEMORY = {"crossplay": "reduce --episodes", "bench": "reduce --num-envs"}
@@ -19,13 +19,7 @@ OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|out[ _]of[ _]memory", re.IGNORECA
 AGENT_ERROR = re.compile(r"^(?:brigade\.errors\.)?UserError: (.*)$", re.MULTILINE)
 
 
-def print_error(message: str, status: int) -> int:
-    """Print one line on standard error and return the exit status."""
-    print_warning(message)
-    return status
-
-
-def print_warning(line: str) -> None:
+def print_line(line: str) -> None:
     """Print one line on standard error, without control characters that a file may contain."""
     words = " ".join(line.split())
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
@@ -33,10 +27,23 @@ def print_warning(line: str) -> None:
     print(f"brigade: {cut}", file=sys.stderr)
 
 
-def agent_error(error: Exception) -> str | None:
-    """What an agent in Python did wrong while compiled programs ran; None for any other error."""
-    found = AGENT_ERROR.search(str(error))
-    return found.group(1) if found else None
+def in_one_line(error: BaseException, verb: str) -> tuple[str, int] | None:
+    """What to say of an error and the exit status; None for a mistake of ours."""
+    match error:
+        case UserError():
+            return str(error), 2
+        case KeyboardInterrupt():
+            return str(error) or "stopped", 130
+        case OSError():
+            return f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), 1
+        case MemoryError():
+            return f"this machine is out of memory ({error}); {less_memory(verb)}", 1
+        case RuntimeError() | AssertionError():
+            if found := AGENT_ERROR.search(str(error)):
+                return found.group(1), 2
+            message = device_error(error, verb)
+            return None if message is None else (message, 1)
+    return None
 
 
 def device_error(error: Exception, verb: str) -> str | None:

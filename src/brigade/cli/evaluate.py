@@ -15,13 +15,12 @@ from brigade.benchmarks.zsc_eval import KITCHENS
 from brigade.core.checks import within
 from brigade.errors import UserError
 from brigade.launch.audit import refuse_leakage, refuse_trained_with
-from brigade.metrics.zsc_eval import ProximityTable, br_proximity_table, expert_and_moderate
 from brigade.partners.cast import cast_of
 from brigade.partners.files import SUFFIX, check_fits, load_policies
 from brigade.reading import expect, read_json
 from brigade.registry import file_and_name, unknown_name
 from brigade.report.table import Table
-from brigade.report.zsc_results import part
+from brigade.report.zsc_results import results_of
 from brigade.runs.config import from_dict
 from brigade.runs.limits import SCORE_BYTES, require_memory
 from brigade.runs.trust import without_files
@@ -33,11 +32,8 @@ READY_MADE = "brigade.partners.zsc_eval"  # LAYOUT.safetensors and LAYOUT.json
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """BR-Prox of a policy, with all partners and by kind of partner."""
+    """The games of a policy with evaluation partners."""
 
-    table: ProximityTable
-    expert: float
-    moderate: float
     partners: tuple[str, ...]
     returns: np.ndarray  # [policy, partner, seat, episode]
     best_responses: np.ndarray  # [partner, seat]
@@ -77,17 +73,7 @@ def evaluate(
         returns = play_with(benchmark.env, task, egos, cast, episodes, key)
     except ValueError as error:
         raise UserError(str(error)) from error
-    expert = expert_and_moderate(best.mean(1))
-    means = returns.mean(-1)
-    return Evaluation(
-        table=br_proximity_table(means, best),
-        expert=part(means, best, expert, False),
-        moderate=part(means, best, ~expert, False),
-        partners=cast.names,
-        returns=returns,
-        best_responses=best,
-        policies=egos.names,
-    )
+    return Evaluation(cast.names, returns, best, egos.names)
 
 
 def layout_of(name: str) -> str:
@@ -130,6 +116,8 @@ def best_responses(path: Path, layout: str, wrong: str) -> np.ndarray:
 
 def print_evaluation(name: str, found: Evaluation) -> None:
     """Print the returns with every partner, and BR-Prox."""
+    played = {"policy": found.returns, "best_responses": found.best_responses}
+    (result,) = results_of(played, layout_of(name))
     policies = "1 policy" if len(found.policies) == 1 else f"{len(found.policies)} policies"
     means = found.returns.mean((0, 3))  # [partner, seat]
     rows = [
@@ -138,7 +126,7 @@ def print_evaluation(name: str, found: Evaluation) -> None:
             f"{means[row, 0]:.0f}",
             f"{means[row, 1]:.0f}",
             f"{best[0]:.0f} and {best[1]:.0f}",
-            f"{found.table.per_partner[row]:.2f}",
+            f"{result.table.per_partner[row]:.2f}",
         ]
         for row, (partner, best) in enumerate(
             zip(found.partners, found.best_responses, strict=True)
@@ -147,7 +135,7 @@ def print_evaluation(name: str, found: Evaluation) -> None:
     title = f"{name}, mean returns of {policies}"
     headings = ("partner", "seat 0", "seat 1", "best response", "BR-Prox")
     Table(headings, rows, title).to_terminal(Console())
-    low, high = found.table.interval
+    low, high = result.table.interval
     interval = "" if np.isnan(low) else f" (95 % interval {low:.2f} to {high:.2f})"
-    print(f"BR-Prox {found.table.value:.2f}{interval}")
-    print(f"with expert partners {found.expert:.2f}, with moderate ones {found.moderate:.2f}")
+    print(f"BR-Prox {result.table.value:.2f}{interval}")
+    print(f"with expert partners {result.expert:.2f}, with moderate ones {result.moderate:.2f}")

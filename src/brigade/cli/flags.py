@@ -10,26 +10,11 @@ from typing import Any, NoReturn
 from brigade.errors import UserError
 from brigade.registry import nearest
 
-RUN_FLAGS = """
-how to run it (not part of the experiment):
-  --out DIR              run folder to create (default: runs/...)
-  --config FILE          read settings from a .toml file or a run's config.json; flags override it
-  --trust                execute the Python files that the config file names; those that a flag
-                         names are executed anyway
-  --checkpoint-minutes M save at least every M minutes, and after every task (default: 5)
-  --quiet                print no progress, and no table or report at the end
-  --tensorboard          also write TensorBoard events to the run folder (pip extra: tensorboard)
-  --wandb                also log to Weights & Biases (pip extra: wandb)
-  --wandb-project NAME   project there (default: brigade)
-  --wandb-entity NAME    user or team there (default: yours)
-  --wandb-group NAME     group there (default: BENCHMARK/METHOD)
-  --wandb-mode MODE      online or offline (default: WANDB_MODE, or online)
-  --no-cache             do not use the cache of compiled programs
-  --baselines            then train a single-task baseline for every task, for forward transfer
-"""
-
-
-WANDB_FLAGS = {"project": "brigade", "entity": "yours", "group": "BENCHMARK/METHOD"}
+WANDB_FLAGS = {
+    "project": "project there (default: brigade)",
+    "entity": "user or team there (default: yours)",
+    "group": "group there (default: BENCHMARK/METHOD)",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,23 +36,28 @@ def verb_parser(verb: str, description: str) -> Parser:
     return Parser(prog=f"brigade {verb}", description=description, allow_abbrev=False)
 
 
-def count(text: str) -> int:
-    """An integer of at least 1."""
+def count(text: str, least: int = 1) -> int:
+    """An integer of at least 1, or at least another number."""
     try:
         number = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is too small; it must be at least 1")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{number} is too small; it must be at least {least}")
     return number
+
+
+def real(text: str) -> float:
+    """A number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def minutes(text: str) -> float:
     """A number of minutes, 0 or more."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    number = real(text)
     if not number >= 0:
         raise argparse.ArgumentTypeError(f"{text} is not a number of minutes; use 0 or more")
     return number
@@ -85,6 +75,21 @@ def add_trust(parser: Parser) -> None:
     )
 
 
+def add_config(parser: Parser) -> None:
+    """The flags --config and --trust."""
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="read settings from a .toml file or a run's config.json; flags override them",
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="execute the Python files that the config file names; those that a flag names are "
+        "executed anyway",
+    )
+
+
 def add_cache(parser: Parser) -> None:
     """The flag --no-cache."""
     parser.add_argument(
@@ -95,28 +100,45 @@ def add_cache(parser: Parser) -> None:
     )
 
 
+def run_parser(verb: str) -> Parser:
+    """The flags of `brigade run` that are not settings of the experiment."""
+    parser = Parser(prog=f"brigade {verb}", add_help=False, allow_abbrev=False)
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="run folder to create (default: runs/...)"
+    )
+    add_config(parser)
+    add_run_flags(parser)
+    return parser
+
+
+def run_flags_help() -> str:
+    """What they mean, for the help of `brigade run`."""
+    _, _, options = run_parser("run").format_help().partition("options:\n")
+    return f"\nhow to run it (not part of the experiment):\n{options}"
+
+
 def read_experiment(verb: str, words: list[str]) -> tuple[argparse.Namespace, Any]:
     """Parse the flags of a run: those of the command line, and the experiment's settings."""
-    parser = Parser(prog=f"brigade {verb}", add_help=False, allow_abbrev=False)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--config")
-    parser.add_argument("--trust", action="store_true")
-    add_run_flags(parser)
-    options, settings = parser.parse_known_args(words)
+    options, settings = run_parser(verb).parse_known_args(words)
     if options.out is not None:
         from brigade.runs.folder import check_new
 
         check_new(options.out)
     prepare_jax(options.cache)
     from brigade.runs.config import from_dict
+
+    return options, from_dict(read_config(options), settings)
+
+
+def read_config(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings of --config; none without it."""
     from brigade.runs.config_files import read_file
 
-    tree = read_file(options.config, options.trust) if options.config else {}
-    return options, from_dict(tree, settings)
+    return read_file(options.config, options.trust) if options.config else {}
 
 
 def add_run_flags(parser: Parser) -> None:
-    """The flags of `RUN_FLAGS` that resume has, too."""
+    """The flags of `brigade run` that resume has, too."""
     parser.add_argument(
         "--checkpoint-minutes",
         type=minutes,
@@ -127,12 +149,16 @@ def add_run_flags(parser: Parser) -> None:
     parser.add_argument(
         "--quiet", action="store_true", help="print no progress, and no table or report at the end"
     )
-    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
-    parser.add_argument("--wandb", action="store_true", help="also log to Weights & Biases")
-    for name, default in WANDB_FLAGS.items():
-        parser.add_argument(
-            f"--wandb-{name}", metavar="NAME", help=f"{name} there (default: {default})"
-        )
+    parser.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="also write TensorBoard events to the run folder (pip extra: tensorboard)",
+    )
+    parser.add_argument(
+        "--wandb", action="store_true", help="also log to Weights & Biases (pip extra: wandb)"
+    )
+    for name, meaning in WANDB_FLAGS.items():
+        parser.add_argument(f"--wandb-{name}", metavar="NAME", help=meaning)
     parser.add_argument(
         "--wandb-mode",
         choices=("online", "offline"),

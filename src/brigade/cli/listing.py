@@ -25,11 +25,15 @@ EXTRAS = {
 
 
 def print_list(kinds: Sequence[str] = KINDS) -> None:
-    """Print the names of some kinds, each with one line that says what it is."""
+    """Print the names of some kinds, each with one line that says what it is.
+
+    Without targets of other packages there are none to list: `brigade reproduce` has ours.
+    """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else NO_LIMIT
     for kind in kinds:
         found = {name: describe(entry) for name, entry in sorted(entries(kind).items())}
-        print(f"{kind}:")
+        if found:
+            print(f"{kind}:")
         for name, description in found.items():
             print(entry_line(name, description, name_width(found), width))
 

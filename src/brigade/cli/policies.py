@@ -179,16 +179,7 @@ def print_crossplay(options: argparse.Namespace, settings: list[str], folder: Pa
 
     folder.mkdir(parents=True)  # fail now rather than after all episodes
     try:
-        matrix = play_all(
-            options.policies,
-            options.benchmark,
-            settings,
-            options.task,
-            options.seed,
-            options.episodes,
-            options.greedy,
-            options.trust,
-        )
+        matrix = play_all(options, settings)
         paths = write_matrix(matrix, folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -254,16 +245,7 @@ def watch(words: list[str]) -> int:
             raise UserError(f"unrecognised option {settings[0]}; see brigade watch --help")
         if options.benchmark:
             raise UserError("--benchmark is for policies; a run is filmed where it was trained")
-        path, score = save_episode(
-            Path(options.run),
-            options.task or 1,
-            options.seed,
-            options.out,
-            options.greedy,
-            options.trust,
-            options.partner,
-            options.seat,
-        )
+        path, score = save_episode(options)
     print(f"{path}  (score {score:.2f})")
     return 0
 

@@ -6,15 +6,18 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from brigade.cli.flags import (
     Parser,
+    add_config,
     add_run_flags,
-    add_trust,
     count,
     prepare_jax,
+    read_config,
+    real,
     run_flag_words,
     verb_parser,
 )
@@ -54,9 +57,8 @@ def sweep(words: list[str]) -> int:
     workers = make_workers(options, run_flag_words(options))
     prepare_jax(options.cache)
     from brigade.launch.sweep import run_sweep
-    from brigade.runs.config_files import read_file
 
-    tree = read_file(options.config, options.trust) if options.config else {}
+    tree = read_config(options)
     if options.gpus_per_run and "--preset" not in settings and "preset" not in tree:
         settings = [*settings, "--preset", "paper"]  # auto would ask this machine, not the nodes
     planned = make_sweep(tree, settings, over, options.out)
@@ -92,10 +94,7 @@ def sweep_parser() -> Parser:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of the sweep (default: sweeps/...)"
     )
-    parser.add_argument(
-        "--config", metavar="FILE", help="read settings from a .toml file or a run's config.json"
-    )
-    add_trust(parser)
+    add_config(parser)
     add_where(parser)
     add_run_flags(parser)
     return parser
@@ -104,16 +103,16 @@ def sweep_parser() -> Parser:
 def finish(planned: Any, words: list[str], quiet: bool) -> None:
     """Write the table and the figure of the runs that have numbers, and print the table."""
     from brigade.launch.sweep_figure import write_figure
-    from brigade.launch.sweep_table import print_results, read_results, write_tables
+    from brigade.launch.sweep_table import print_outcome, read_outcome, write_tables
     from brigade.report.table import wide_console
 
-    results = read_results(planned)
-    if not results.known:
+    outcome = read_outcome(planned)
+    if not outcome.known:
         return
-    paths = write_tables(results, planned.folder, words) + write_figure(results, planned.folder)
+    paths = write_tables(outcome, planned.folder, words) + write_figure(outcome, planned.folder)
     if quiet:
         return
-    print_results(wide_console(), results)
+    print_outcome(wide_console(), outcome)
     for path in paths:
         print(path)
 
@@ -145,7 +144,7 @@ def add_where(parser: Parser) -> None:
     )
     parser.add_argument(
         "--retries",
-        type=retries,
+        type=partial(count, least=0),
         metavar="N",
         help="how many times a run whose node dies is continued on another (default: 3)",
     )
@@ -183,17 +182,7 @@ def check_where(options: argparse.Namespace) -> None:
 
 def amount(text: str) -> float:
     """A number of CPUs or GPUs: whole, or a part of one."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    number = real(text)
     if not 0 <= number < 1e6 or (number > 1 and number != int(number)):
         raise argparse.ArgumentTypeError(f"{text} must be 0, a part of 1, or a whole number")
     return number
-
-
-def retries(text: str) -> int:
-    """An integer of at least 0."""
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 0")
-    return int(text)

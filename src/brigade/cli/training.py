@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from brigade.cli.errors import OUT_OF_MEMORY, device_error, print_warning
+from brigade.cli.errors import OUT_OF_MEMORY, device_error, print_line
 from brigade.cli.flags import (
-    RUN_FLAGS,
-    Parser,
     add_run,
     add_run_flags,
     add_trust,
     count,
     prepare_jax,
+    read_config,
     read_experiment,
+    run_flags_help,
+    run_parser,
     verb_parser,
     wandb_settings,
 )
@@ -34,15 +35,16 @@ def run(words: list[str]) -> int:
     if any(word in ("-h", "--help") for word in words):
         from brigade.runs.config import help_text
 
-        print(help_text(words) + RUN_FLAGS)
+        print(help_text(words) + run_flags_help())
         return 0
     options, experiment = read_experiment("run", words)
     from brigade.runs.run import default_path
     from brigade.runs.run import run as train
 
     path = options.out or default_path(experiment)
-    with resumable(path, options), sinks(options, path) as show:
-        result = train(
+
+    def start(show: Any) -> Any:
+        return train(
             experiment,
             path,
             trust=options.trust,
@@ -50,9 +52,8 @@ def run(words: list[str]) -> int:
             on_start=show.start,
             watch=show,
         )
-        train_baselines(result, options)
-        log_results(result, show)
-    return finish(result, options.quiet)
+
+    return complete(path, options, start)
 
 
 def population(words: list[str]) -> int:
@@ -71,25 +72,22 @@ def population(words: list[str]) -> int:
         from brigade.runs.config import help_text
 
         text = help_text(words).replace("brigade run", "brigade population")
-        print(text + "\n--members N is short for --generator-settings.members N.\n" + RUN_FLAGS)
+        print(
+            text + "\n--members N is short for --generator-settings.members N.\n" + run_flags_help()
+        )
         return 0
     return run(words)
 
 
 def chosen_generator(words: list[str]) -> str | None:
     """The generator that the flags or the config file name, or None."""
-    parser = Parser(add_help=False, allow_abbrev=False)
+    parser = run_parser("population")
     parser.add_argument("--generator")
-    parser.add_argument("--config")
-    parser.add_argument("--trust", action="store_true")
     found, _ = parser.parse_known_args(words)
-    if found.generator is None and found.config is not None:
-        from brigade.runs.config_files import read_file
-
-        named: str = read_file(found.config, found.trust).get("generator", "none")
-        return named if named != "none" else None
-    generator: str | None = found.generator
-    return generator
+    if found.generator is None:
+        named: str = read_config(found).get("generator", "none")
+        return None if named == "none" else named
+    return str(found.generator)
 
 
 def resume(words: list[str]) -> int:
@@ -114,8 +112,8 @@ def resume(words: list[str]) -> int:
     prepare_jax(options.cache)
     from brigade.runs.run import resume as continue_run
 
-    with resumable(options.run, options), sinks(options, options.run) as show:
-        result = continue_run(
+    def go_on(show: Any) -> Any:
+        return continue_run(
             options.run,
             tasks=options.tasks,
             steps_per_task=options.steps_per_task,
@@ -124,10 +122,24 @@ def resume(words: list[str]) -> int:
             checkpoint_minutes=options.checkpoint_minutes,
             on_start=show.start,
             watch=show,
-            warn=print_warning,
+            warn=print_line,
         )
-        train_baselines(result, options)
-        log_results(result, show)
+
+    return complete(options.run, options, go_on)
+
+
+def complete(path: Path, options: argparse.Namespace, train: Callable[[Any], Any]) -> int:
+    """Train, then what else the flags ask for, and print the report."""
+    with resumable(path, options), sinks(options, path) as show:
+        result = train(show)
+        if options.baselines:
+            from brigade.runs.baselines import add_baselines, print_progress
+
+            add_baselines(result, None if options.quiet else print_progress)
+        if show.sinks:  # TensorBoard or Weights & Biases
+            from brigade.cli.final_results import final_results
+
+            show.finish(final_results(result))
     return finish(result, options.quiet)
 
 
@@ -145,23 +157,6 @@ def sinks(options: argparse.Namespace, folder: Path) -> Any:
 
         chosen.append(WeightsAndBiases(folder, WandbSettings(**settings), options.quiet))
     return Sinks(folder, options.quiet, chosen)
-
-
-def log_results(result: Any, show: Any) -> None:
-    """Give TensorBoard and Weights & Biases the tables and the film, if one of them is on."""
-    if show.sinks:
-        from brigade.cli.results import final_results
-
-        show.finish(final_results(result))
-
-
-def train_baselines(result: Any, options: argparse.Namespace) -> None:
-    """Train single-task baselines, if asked for."""
-    if not options.baselines:
-        return
-    from brigade.runs.baselines import add_baselines, print_progress
-
-    add_baselines(result, None if options.quiet else print_progress)
 
 
 @contextlib.contextmanager

@@ -6,46 +6,37 @@ import argparse
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 
 from brigade.cli.crossplay import find_benchmark, place_of, trained_policies
-from brigade.core import Acting, Cast, Environment, Round, Seating
+from brigade.core import Acting, Cast, Round
 from brigade.core.trees import pick
 from brigade.errors import UserError
+from brigade.launch.films import seated
 from brigade.partners.cast import cast_of
 from brigade.registry import unknown_name
 from brigade.runs.export import LoadedRun
 from brigade.runs.run import load
-from brigade.train import Players
 from brigade.train.evaluate import seating_of, shape_of
 from brigade.train.films import Film, film_episode
 from brigade.train.trainer import stack_sequences
 
 
-def save_episode(
-    path: Path,
-    task: int,
-    seed: int | None,
-    out: Path | None,
-    greedy: bool,
-    trust: bool,
-    partner: str | None = None,
-    seat: str | None = None,
-) -> tuple[Path, float]:
-    """Play one episode of task `task` (from 1); return the path of the GIF and the score."""
-    check_name(out)
-    run = load(path, trust=trust)
+def save_episode(options: argparse.Namespace) -> tuple[Path, float]:
+    """Play one episode of a run; return the path of the GIF and the score."""
+    check_name(options.out)
+    path, task, seed = Path(options.run), options.task or 1, options.seed
+    run = load(path, trust=options.trust)
     seeds = list(run.parts.seeds)
     if seed is not None and seed not in seeds:
         raise UserError(f"the run has no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
     if task > len(run.parts.sequences[0]):
         raise UserError(f"the run has {len(run.parts.sequences[0])} tasks; there is no task {task}")
     index = seeds.index(seed) if seed is not None else 0
-    table = table_of(run, partner, seat)
-    greedy = greedy or run.parts.learner.evaluates_greedily
-    played = play(run, index, task - 1, greedy, table)
-    suffix = f"-table{table + 1}" if table else ""
-    target = out or path / "report" / f"seed{seeds[index]}-task{task}{suffix}.gif"
+    meeting = meeting_of(run, options.partner, options.seat)
+    greedy = options.greedy or run.parts.learner.evaluates_greedily
+    played = play(run, index, task - 1, greedy, meeting)
+    suffix = f"-table{meeting + 1}" if meeting else ""
+    target = options.out or path / "report" / f"seed{seeds[index]}-task{task}{suffix}.gif"
     played.save(target)
     return target, played.score
 
@@ -56,8 +47,8 @@ def check_name(out: Path | None) -> None:
         raise UserError(f"--out is {out}; it must end in .gif")
 
 
-def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
-    """The index of an evaluation's table: ordered by partner, then by the learner's seats."""
+def meeting_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
+    """Which meeting of an evaluation: ordered by partner, then by the learner's seats."""
     partners, seats = run.parts.lineup.partner_names, run.parts.lineup.seat_names
     for what, name, known in (("partner", partner, partners), ("seat", seat, seats)):
         if name is not None and name not in known:
@@ -66,16 +57,16 @@ def table_of(run: LoadedRun, partner: str | None, seat: str | None) -> int:
     return first * len(seats) + (seats.index(seat) if seat is not None else 0)
 
 
-def play(run: LoadedRun, seed: int, task: int, greedy: bool, table: int = 0) -> Film:
+def play(run: LoadedRun, seed: int, task: int, greedy: bool, meeting: int = 0) -> Film:
     """One episode of a seed on a task, both from 0."""
     evaluator = run.parts.evaluator.of_game(run.parts.evaluator.game(task))
     rounds: Round = stack_sequences(run.parts.sequences, run.parts.lineup.pairings)
     now: Round = pick(pick(rounds, seed), task)
-    tables = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
+    meetings = shape_of(now.pairing)[0] * shape_of(now.pairing)[1]
     acting = Acting(run.acting_params(seed, task), run.cast(seed), seating_of(now.pairing))
     key = jax.random.key(0)
     return film_episode(
-        evaluator.env, evaluator.players, acting, now.task, key, tables, table, greedy
+        evaluator.env, evaluator.players, acting, now.task, key, meetings, meeting, greedy
     )
 
 
@@ -105,21 +96,3 @@ def only_member(cast: Cast, word: str) -> Cast:
     if cast.size > 1:
         raise UserError(f"{word} has {cast.size} policies; name one, {word}:{cast.names[0]}")
     return cast
-
-
-def seated(env: Environment, casts: list[Cast], word: str | None) -> tuple[Players, Acting]:
-    """The first policy on a seat, the second on all others; the only one on all seats."""
-    policy, params = casts[0].groups[0].policy, jax.tree.map(lambda x: x[0], casts[0].params[0])
-    if len(casts) == 1:
-        if word is not None:
-            raise UserError("--seat is for a policy with a --partner; alone it has every seat")
-        return Players(policy), Acting(params)
-    seats = env.num_agents
-    if seats < 2:
-        raise UserError("this game has one seat, so there is no seat for a --partner")
-    known = [str(number) for number in range(seats)]
-    if word is not None and word not in known:
-        raise UserError(unknown_name("seat", word, known))
-    own = jnp.arange(seats) == int(word or 0)
-    seating = Seating(jnp.zeros((1, seats), jnp.int32), own[None])
-    return Players(policy, casts[1].groups, own_seats=1), Acting(params, casts[1].params, seating)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 LARGEST = 3.4e38  # the largest float32
@@ -24,6 +24,12 @@ def within(name: str, value: float, least: float, most: float) -> None:
     """Require a number from `least` to `most`, both included."""
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}; it must be from {least} to {most}")
+
+
+def one_of(name: str, value: object, options: Collection[str]) -> None:
+    """Require one of a few words."""
+    if value not in options:
+        raise ValueError(f"{name} is {value!r}; use one of {', '.join(options)}")
 
 
 def each(check: Callable[..., None], settings: Any, names: str, *bounds: float) -> None:

@@ -100,7 +100,8 @@ class Environment:
     @property
     def meanings(self) -> Mapping[str, str]:
         """What reports say of this game's numbers: what a `score` is, and how to read who did what
-        (`coordination`)."""
+        (`coordination`). `raw_score` instead of `score`: it is not normalised, so that every task
+        has a scale of its own, and 1 means nothing."""
         return {}
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -39,6 +40,7 @@ class GymGame(Simulator):
     time_limit: float = 60.0  # seconds
 
     num_agents = 1
+    meanings = MappingProxyType({"raw_score": "the return of an episode as it is"})
 
     @property
     def obs_dtype(self) -> Any:
@@ -76,7 +78,9 @@ def gym_game(
             "as path/to/file.py:Name"
         )
     if ".py:" not in id and id not in gymnasium.registry:
-        raise UserError(registry.unknown_name("Gymnasium environment", id, _similar(id)))
+        near = registry.nearest(id, gymnasium.registry)  # there are too many to list them
+        known = [near] if near else []
+        raise UserError(registry.unknown_name("Gymnasium environment", id, known))
     try:
         env = maker(id)()
         seen, acts, spec = env.observation_space, env.action_space, env.spec
@@ -216,12 +220,6 @@ class GymGames(HostGames):
             first[:, None].copy(),
             {"score": self.return_so_far.copy()},
         )
-
-
-def _similar(id: str) -> list[str]:
-    """Registered ids that are like this one, which are many."""
-    near = [registry.nearest(id, gymnasium.registry)]
-    return [each for each in near if each]
 
 
 def one_line(error: Exception) -> str:

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from brigade.core import (
-    Array,
-    Environment,
-    HostGames,
-    Key,
-    Simulator,
-    TaskSequence,
-    TimeStep,
-)
+from brigade.core import Array, Environment, HostGames, Key, Simulator, TaskSequence, TimeStep
 from brigade.core.types import State
 
 
@@ -50,7 +42,7 @@ def joined(
     actions = max(game.num_actions for game in games)
     kind = OneOfSeveral if games[0].traced else SimulatorOfSeveral
     return tuple(
-        kind(game, number, shape, actions, events)
+        kind.of(game, number, shape, actions, events)
         for number, game in zip(numbers or range(len(games)), games, strict=True)
     )
 
@@ -88,33 +80,20 @@ class OneOfSeveral(Environment):
     num_actions: int
     events: tuple[str, ...] = ()
 
-    @property
-    def num_agents(self) -> int:
-        return int(self.game.num_agents)
+    # As the game has them.
+    num_agents: int = 1
+    horizon: int = 1
+    continuous: bool = False
+    stay_action: Any = None
+    meanings: Any = field(default=None, compare=False)
+    fixed_length: bool = False
+    frames_per_second: int = 8
 
-    @property
-    def horizon(self) -> int:
-        return int(self.game.horizon)
-
-    @property
-    def continuous(self) -> bool:
-        return bool(self.game.continuous)
-
-    @property
-    def stay_action(self) -> Any:
-        return self.game.stay_action
-
-    @property
-    def meanings(self) -> Any:
-        return self.game.meanings
-
-    @property
-    def fixed_length(self) -> bool:
-        return bool(self.game.fixed_length)
-
-    @property
-    def frames_per_second(self) -> int:
-        return int(self.game.frames_per_second)
+    @classmethod
+    def of(cls, game: Environment, *shared: Any) -> OneOfSeveral:
+        """A game with what all have in common: its number, sizes and events."""
+        same = {each.name: getattr(game, each.name) for each in fields(cls)[1 + len(shared) :]}
+        return cls(game, *shared, **same)
 
     def reset(self, key: Key, task: GameTask) -> tuple[State, TimeStep]:
         state, now = self.game.reset(key, self.own(task))

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from brigade.core import Benchmark
 from brigade.runs.config import load_benchmark, merged
 
 if TYPE_CHECKING:  # a target asks for the steps of its runs
@@ -23,8 +22,8 @@ SPEEDS: Mapping[tuple[str, str], float] = {
     ("lifelong_hanabi", "cpu"): 815.0,  # brigade plan hanabi/standard --learner iql
     ("zsc_eval", "cpu"): 13.3e3,  # brigade plan zsc_eval/coordination_ring
 }
-# Of targets not timed at the small scale, all of them of Hanabi: table-1 took 18 min.
-SMALL_SPEED = 7.2e6 / (60 * 18)
+# The same at the small scale, of targets that were not timed: table-1 took 18 min.
+SMALL_SPEEDS = {("lifelong_hanabi", "cpu"): 7.2e6 / (60 * 18)}
 
 
 def cost(target: Target, scale: str, backend: str, faster: float = 1.0) -> float | None:
@@ -33,12 +32,10 @@ def cost(target: Target, scale: str, backend: str, faster: float = 1.0) -> float
     `faster` is the speed of this machine relative to the one that was timed.
     """
     kind = "cpu" if backend == "cpu" else "gpu"
-    if scale == "paper":
-        speed = SPEEDS.get((target.name.partition("/")[0], kind))
-    elif kind == "cpu" and target.minutes is not None:
+    if scale == "small" and kind == "cpu" and target.minutes is not None:
         return 60 * target.minutes / faster
-    else:
-        speed = SMALL_SPEED if kind == "cpu" else None
+    speeds = SPEEDS if scale == "paper" else SMALL_SPEEDS
+    speed = speeds.get((target.name.partition("/")[0], kind))
     return None if speed is None else target.steps(scale) / (speed * faster)
 
 
@@ -53,6 +50,9 @@ def roughly(seconds: float | None) -> str:
     return f"{max(1, round(seconds / 60))} min"
 
 
+benchmark_named = cache(load_benchmark)  # making one can read files
+
+
 def steps_of_run(settings: Mapping[str, Any]) -> float:
     """Tasks times steps times seeds of one run, with the defaults of its benchmark and preset."""
     benchmark = benchmark_named(settings["benchmark"])
@@ -64,9 +64,3 @@ def steps_of_run(settings: Mapping[str, Any]) -> float:
     }
     tree = merged(merged(paper, benchmark.presets.get(settings["preset"], {})), settings)
     return float(tree["tasks"] * tree["repetitions"] * tree["steps_per_task"] * tree["seeds"])
-
-
-@cache
-def benchmark_named(name: str) -> Benchmark:
-    """The benchmark with a name; making one can read files."""
-    return load_benchmark(name)

@@ -6,14 +6,13 @@ This is behind Tables 2, 6 and 7 and Figure 2 of the Lifelong Hanabi paper.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from brigade.benchmarks.lifelong_hanabi import game_of
-from brigade.benchmarks.lifelong_hanabi_pool import Agent, Pool, held_out
+from brigade.benchmarks.lifelong_hanabi_pool import Pool, Stream, held_out
 from brigade.envs.hanabi import Hanabi
 from brigade.errors import UserError
 from brigade.launch.hanabi_pool import play_pool
@@ -30,31 +29,29 @@ class Play(NamedTuple):
     inter: np.ndarray  # with agents of all methods
 
 
-@dataclass(frozen=True, eq=False)
-class PoolPlay:
-    """Mean points of agents with each other [seat 0, seat 1]."""
+def play_of(
+    agents: Sequence[str],
+    intra: Sequence[str],
+    inter: Sequence[str],
+    names: Sequence[str],
+    returns: np.ndarray,
+) -> Play:
+    """Agents with themselves and with two groups, by the returns [seat 0, seat 1] of all that are
+    named; nobody counts as their own partner."""
+    both, place = (returns + returns.T) / 2, {name: row for row, name in enumerate(names)}
 
-    names: Sequence[str]
-    returns: np.ndarray
+    def mean_with(group: Sequence[str], agent: str) -> float:
+        met = [place[other] for other in group if other != agent]
+        return float(both[place[agent]][met].mean()) if met else float("nan")
 
-    def play(self, agent: str, intra: Sequence[str], inter: Sequence[str]) -> tuple[float, ...]:
-        """An agent with itself and with two groups; nobody counts as their own partner."""
-        me = self.names.index(agent)
-        groups = ([self.names.index(name) for name in group] for group in (intra, inter))
-        both = (self.returns + self.returns.T)[me] / 2
-        met = ([other for other in group if other != me] for group in groups)
-        means = (float(both[group].mean()) if group else float("nan") for group in met)
-        return (float(self.returns[me, me]), *means)
-
-
-def play_of(agents: Sequence[tuple[float, ...]]) -> Play:
-    """The play of several agents."""
-    return Play(*map(np.array, zip(*agents, strict=True)))
+    alone = np.array([float(returns[place[agent], place[agent]]) for agent in agents])
+    met = (np.array([mean_with(group, agent) for agent in agents]) for group in (intra, inter))
+    return Play(alone, *met)
 
 
-def points_of(pool: Pool) -> PoolPlay:
+def in_pool(pool: Pool, agents: Sequence[str], intra: Sequence[str], inter: Sequence[str]) -> Play:
     """The play of a pool's agents."""
-    return PoolPlay([agent.name for agent in pool.agents], pool.returns)
+    return play_of(agents, intra, inter, [agent.name for agent in pool.agents], pool.returns)
 
 
 def agents_of(pool: Pool, method: str) -> list[str]:
@@ -67,46 +64,31 @@ def agents_of(pool: Pool, method: str) -> list[str]:
 
 def of_method(pool: Pool, method: str, inter: Sequence[str], best: bool) -> Play:
     """All agents of a method, or the one that plays best across methods."""
-    own, points = agents_of(pool, method), points_of(pool)
-    play = [points.play(agent, own, inter) for agent in own]
-    return play_of([max(play, key=lambda each: each[2])] if best else play)
+    own = agents_of(pool, method)
+    play = in_pool(pool, own, own, inter)
+    chosen = [int(np.argmax(play.inter))] if best else slice(None)
+    return Play(*(values[chosen] for values in play))
 
 
-@dataclass(frozen=True)
-class Start:
-    """An agent of the pool that goes on learning, with whom, and who is kept for tests."""
-
-    agent: Agent
-    partners: tuple[str, ...]
-    intra: tuple[str, ...]
-    inter: tuple[str, ...]
-
-    def settings(self, pool: Pool) -> dict[str, Any]:
-        """Settings of the stream, as in a config file."""
-
-        def paths(names: Sequence[str]) -> list[str]:
-            return [str(pool.path(name)) for name in names]
-
-        return {
-            "learner": str(pool.path(self.agent.name)),
-            "partners": paths(self.partners),
-            "intra": paths(self.intra),
-            "inter": paths(self.inter),
-        }
+def settings_of(pool: Pool, start: Stream) -> dict[str, Any]:
+    """Settings of a stream, as in a config file."""
+    met = {"partners": start.partners, "intra": start.intra, "inter": start.inter}
+    paths = {who: [str(pool.path(name)) for name in names] for who, names in met.items()}
+    return {"learner": str(pool.path(start.learner)), **paths}
 
 
-def start_of(pool: Pool, method: str, stream: str = "hard") -> Start:
-    """The agent of a method with the least cross-play, and the partners of a stream."""
+def start_of(pool: Pool, method: str) -> Stream:
+    """The agent of a method with the least cross-play goes on learning with the hard partners."""
     names = [agent.name for agent in pool.agents]
     both = pool.returns + pool.returns.T
     agents = [names.index(name) for name in agents_of(pool, method)]
     least = min(agents, key=lambda n: (both[n].sum() - both[n, n], names[n]))
-    partners = pool.stream(stream).partners
-    if pool.agents[least].name in partners:
-        raise UserError(f"{pool.agents[least].name} is a partner of the stream {stream}")
+    partners = pool.stream("hard").partners
+    if names[least] in partners:
+        raise UserError(f"{names[least]} is a partner of the stream hard")
     met = {least, *(names.index(name) for name in partners)}
     intra, inter = held_out(pool.agents, met, method)
-    return Start(pool.agents[least], partners, intra, inter)
+    return Stream(names[least], partners, intra, inter)
 
 
 def game(pool: Pool) -> Hanabi:
@@ -121,23 +103,22 @@ def learned(run: Path) -> dict[str, Policies]:
     return {name: policies.only([name]) for name in policies.names}
 
 
-def after_learning(pool: Pool, start: Start, run: Path, episodes: int, seed: int = 0) -> Play:
+def after_learning(pool: Pool, start: Stream, run: Path, episodes: int) -> Play:
     """Agents that kept learning, one per seed of a run, with the agents that they never met."""
     egos = learned(run)
     met = dict.fromkeys((*start.intra, *start.inter))
     others = {name: load_policies(pool.path(name)) for name in met}
-    returns = play_pool({**egos, **others}, game(pool), episodes, seed).returns.mean(-1)
-    points = PoolPlay([*egos, *others], returns)
-    return play_of([points.play(ego, start.intra, start.inter) for ego in egos])
+    returns = play_pool({**egos, **others}, game(pool), episodes, 0).returns.mean(-1)
+    return play_of(list(egos), start.intra, start.inter, [*egos, *others], returns)
 
 
-def before_learning(pool: Pool, start: Start) -> Play:
+def before_learning(pool: Pool, start: Stream) -> Play:
     """The same for the agent as it was in the pool."""
-    return play_of([points_of(pool).play(start.agent.name, start.intra, start.inter)])
+    return in_pool(pool, [start.learner], start.intra, start.inter)
 
 
 def before_and_after(
-    pool: Pool, start: Start, run: Path, episodes: int, seed: int = 0
+    pool: Pool, start: Stream, run: Path, episodes: int
 ) -> Mapping[str, tuple[list[str], np.ndarray, np.ndarray]]:
     """Cross-play of the learner, its partners and two unseen agents, before and after learning.
 
@@ -145,11 +126,11 @@ def before_and_after(
     """
     unseen = [name for name in start.inter if "aux" in name][:2] or list(start.inter[:2])
     others = {name: load_policies(pool.path(name)) for name in (*start.partners, *unseen)}
-    first, ego = start.agent.name, next(iter(learned(run).values()))
+    first, ego = start.learner, next(iter(learned(run).values()))
     learners = {"before": load_policies(pool.path(first)), "after": ego}
     found = {}
     for when, policies in learners.items():
         agents = {policies.names[0]: policies, **others}
-        played = play_pool(agents, game(pool), episodes, seed)
+        played = play_pool(agents, game(pool), episodes, 0)
         found[when] = (["learner", *others], played.score, played.returns)
     return found

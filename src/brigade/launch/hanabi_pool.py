@@ -1,6 +1,6 @@
 """A pool of Hanabi agents: train them in self-play, play all pairs, choose streams of partners.
 
-A study is a folder. A stopped one continues where it was; what is done is not done again.
+A stopped one continues where it was; what is done is not done again.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ SCALES = {"small": SMALL, "paper": PAPER}
 
 
 @dataclass(frozen=True)
-class PoolStudy:
+class NewPool:
     """The pool in `folder`. `words` are flags of `brigade run` that apply to all runs."""
 
     folder: Path

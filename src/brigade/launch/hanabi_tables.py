@@ -11,25 +11,26 @@ from pathlib import Path
 import numpy as np
 
 from brigade.benchmarks.lifelong_hanabi import READY_MADE
-from brigade.benchmarks.lifelong_hanabi_pool import Pool, read_pool
+from brigade.benchmarks.lifelong_hanabi_pool import Pool, Stream, read_pool
 from brigade.benchmarks.published import Figures, published
 from brigade.errors import UserError
+from brigade.launch.comparison import Comparison, print_and_save
 from brigade.launch.cost import steps_of_run
 from brigade.launch.hanabi_measures import (
     Play,
-    Start,
     after_learning,
     before_and_after,
     before_learning,
     game,
     of_method,
+    settings_of,
     start_of,
 )
-from brigade.launch.hanabi_pool import CROSS_PLAY, METHODS, SCALES, PoolStudy
-from brigade.launch.lifelong_hanabi_targets import NOTE, PAGE, life, small
-from brigade.launch.published_table import Cell, print_table, save
+from brigade.launch.hanabi_pool import CROSS_PLAY, METHODS, SCALES, NewPool
+from brigade.launch.papers import read_paper, targets_of
+from brigade.launch.runs_target import Row
 from brigade.launch.stage import Run, Runs
-from brigade.launch.target import SMALL_NOTE, Plan, Request, Target, with_flags
+from brigade.launch.target import Plan, Request, Target, with_flags
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
 from brigade.report.estimate import Estimate
 from brigade.report.summary import mean_over_seeds
@@ -44,12 +45,13 @@ TITLES = {
     "sad_aux_op": "SAD + AUX + OP",
 }
 MEASURES = ("self-play", "intra-play", "inter-play")
-# Agents that kept learning: the pool's method, and the continual method.
+# Agents that kept learning: the pool's method, and the row of Figure 3 they learn like.
 CONTINUAL = {
-    "IQL + ER": ("iql", "er"),
-    "IQL + AUX + ER": ("iql_aux", "er"),
-    "IQL + Multi-task": ("iql", "mtl"),
+    "IQL + ER": ("iql", "ER"),
+    "IQL + AUX + ER": ("iql_aux", "ER"),
+    "IQL + Multi-task": ("iql", "Multi-Task"),
 }
+PAGE = "lifelong_hanabi.md"  # in docs/results
 FULL_GAME = 25  # points of a perfect game in the paper
 EPISODES = {"small": 200, "paper": 1000}
 
@@ -87,27 +89,31 @@ class PoolTarget(Target):
     def plan(self, request: Request) -> Plan:
         """The runs of all agents, then cross-play."""
         scale = with_flags(SCALES[request.scale], request.flags)
-        study = PoolStudy(request.folder, scale, request.words)
-        return Plan(study.stages(), partial(measure_pool, study, request.scale))
+        new = NewPool(request.folder, scale, request.words)
+        return Plan(new.stages(), partial(conclude_pool, new, request))
 
     def steps(self, scale: str) -> float:
         """Of all agents."""
-        return PoolStudy(Path(), SCALES[scale]).steps()
+        return NewPool(Path(), SCALES[scale]).steps()
 
 
-def measure_pool(study: PoolStudy, scale: str) -> Path:
+def conclude_pool(new: NewPool, request: Request) -> Path:
     """Print and save how the methods of a pool play; returns the pool's folder."""
-    made, folder = read_pool(study.pool), study.folder
-    cells = pool_cells(made)
-    notes = [SMALL_NOTE] if scale == "small" else []
-    notes.append(f"{shares(made)} The published pool has 100 agents.")
+    made = read_pool(new.pool)
+    note = f"{shares(made)} The published pool has 100 agents."
     title = f"A pool of {len(made.agents)} agents: self-play and cross-play within methods"
-    print_table(title, cells, notes)
-    save(folder, title, cells, notes)
-    matrix = matrix_of(made)
-    print_matrix(wide_console(), matrix)
-    write_matrix(matrix, folder)
+    print_and_save(request, title, compare_pool(made), [note])
+    played = read_npz(made.folder / CROSS_PLAY)
+    names = [agent.name for agent in made.agents]
+    show_matrix(Matrix(names, played["score"], played["returns"], "Hanabi"), request.folder)
     return made.folder
+
+
+def show_matrix(matrix: Matrix, folder: Path) -> None:
+    """Print and save cross-play."""
+    print_matrix(wide_console(), matrix)
+    folder.mkdir(exist_ok=True)
+    write_matrix(matrix, folder)
 
 
 def shares(made: Pool) -> str:
@@ -122,22 +128,15 @@ def most_points(made: Pool) -> int:
     return game(made).variant.best_score
 
 
-def pool_cells(made: Pool) -> list[Cell]:
+def compare_pool(made: Pool) -> list[Comparison]:
     """Self-play and cross-play within every method."""
     most, figures = most_points(made), published("lifelong_hanabi/pool")
     everyone = [agent.name for agent in made.agents]
-    cells = list[Cell]()
+    compared = list[Comparison]()
     for method in dict.fromkeys(agent.method for agent in made.agents):
         play = of_method(made, method, everyone, best=False)
-        cells += play_cells(method, play, most, figures)[:2]
-    return cells
-
-
-def matrix_of(made: Pool) -> Matrix:
-    """The pool's cross-play."""
-    played = read_npz(made.folder / CROSS_PLAY)
-    names = [agent.name for agent in made.agents]
-    return Matrix(names, played["score"], played["returns"], "Hanabi")
+        compared += compare_play(method, play, most, figures)[:2]
+    return compared
 
 
 # --- agents of a pool that keep learning ---
@@ -148,7 +147,7 @@ class Learner:
     """An agent of a pool that keeps learning, and its run."""
 
     name: str
-    start: Start
+    start: Stream
     run: Run
 
 
@@ -157,7 +156,7 @@ class LearnersTarget(Target):
     """What compares agents of a pool with those of them that kept learning."""
 
     learners: Sequence[str]  # names in CONTINUAL
-    measure: Callable[[Pool, Sequence[Learner], Request], Path]
+    conclude: Callable[[Pool, Sequence[Learner], Request], Path]
 
     about = "Compare agents of a pool with agents that kept learning. --env.pool names the pool."
     result = "results"
@@ -169,12 +168,12 @@ class LearnersTarget(Target):
             learner(made, request.folder, name, request.scale, words) for name in self.learners
         ]
         runs = Runs("runs", [each.run for each in learners])
-        return Plan((runs,), partial(self.measure, made, learners, request))
+        return Plan((runs,), partial(self.conclude, made, learners, request))
 
     def steps(self, scale: str) -> float:
         """Of all learners."""
         preset = {"preset": "laptop", "seeds": 1} if scale == "small" else {"preset": scale}
-        return len(self.learners) * steps_of_run(merged(life("hard", "er", "adam"), preset))
+        return len(self.learners) * steps_of_run(merged(life("ER").settings, preset))
 
 
 def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
@@ -190,18 +189,23 @@ def pool_of(words: Sequence[str]) -> tuple[Pool, list[str]]:
 
 def learner(made: Pool, folder: Path, name: str, scale: str, words: Sequence[str]) -> Learner:
     """Where an agent of the pool goes on learning."""
-    method, continual = CONTINUAL[name]
-    start = start_of(made, method)
-    settings = life("hard", continual, "adam", len(start.partners))
-    settings["env"] = start.settings(made)
+    method, like = CONTINUAL[name]
+    start, row = start_of(made, method), life(like)
+    settings = merged(row.settings, {"env": settings_of(made, start)})
     if scale == "small":
         # Evaluations only at the ends: the tables do not need more.
         quick = {"preset": "laptop", "seeds": 1, "few_shot_updates": 0, "eval_every": 10**6}
-        settings = merged(merged(settings, quick), small(settings))
+        settings = merged(merged(settings, quick), row.small)
     else:
         settings = merged(settings, {"preset": scale})
     path = folder / name.lower().replace(" + ", "-").replace(" ", "-")
     return Learner(name, start, Run(name, path, partial(from_dict, settings, words)))
+
+
+def life(name: str) -> Row:
+    """A row of Figure 3: a method on the hard stream."""
+    rows = targets_of("lifelong_hanabi")["lifelong_hanabi/figure-3"].rows
+    return next(row for row in rows if row.name == name)
 
 
 @dataclass(frozen=True)
@@ -214,45 +218,47 @@ class PlayTable:
 
     def __call__(self, made: Pool, learners: Sequence[Learner], request: Request) -> Path:
         """Print and save the table."""
-        cells = [*self.pool_cells(made), *self.learner_cells(made, learners, request.scale)]
+        compared = [*self.compare_pool(made), *self.compare_learners(made, learners, request.scale)]
         kind = (
             "the best agent of each method" if self.best else "the mean over each method's agents"
         )
         title = f"Self-play, intra-play and inter-play, {kind} (Table {self.number})"
-        notes = [SMALL_NOTE] if request.scale == "small" else []
-        notes.append(f"{shares(made)} {NOTE}")
+        notes = [f"{shares(made)} {read_paper('lifelong_hanabi')['texts']['pool']}"]
         present = {agent.method for agent in made.agents}
         if missing := [title for method, title in TITLES.items() if method not in present]:
             notes.append(f"Not in this pool: {', '.join(missing)}.")
-        print_table(title, cells, notes)
-        return save(request.folder, title, cells, notes)
+        return print_and_save(request, title, compared, notes)
 
-    def pool_cells(self, made: Pool) -> list[Cell]:
+    def compare_pool(self, made: Pool) -> list[Comparison]:
         """The rows of the pool's methods."""
         inter, most = made.stream("hard").inter, most_points(made)
-        present, cells = {agent.method for agent in made.agents}, list[Cell]()
+        present, compared = {agent.method for agent in made.agents}, list[Comparison]()
         for method, title in TITLES.items():
             if method in present:
                 play = of_method(made, method, inter, self.best)
-                cells += play_cells(title, play, most, self.published)
-        return cells
+                compared += compare_play(title, play, most, self.published)
+        return compared
 
-    def learner_cells(self, made: Pool, learners: Sequence[Learner], scale: str) -> list[Cell]:
+    def compare_learners(
+        self, made: Pool, learners: Sequence[Learner], scale: str
+    ) -> list[Comparison]:
         """The rows of agents after learning and before."""
-        most, cells = most_points(made), list[Cell]()
+        most, compared = most_points(made), list[Comparison]()
         for each in learners:
             after = after_learning(made, each.start, each.run.path, EPISODES[scale])
-            cells += play_cells(each.name, after, most, self.published)
+            compared += compare_play(each.name, after, most, self.published)
             before = before_learning(made, each.start)
-            cells += play_cells(f"{each.name}, before", before, most, self.published)
-        return cells
+            compared += compare_play(f"{each.name}, before", before, most, self.published)
+        return compared
 
 
-def play_cells(row: str, play: Play, most: int, published: Mapping[str, Figures]) -> list[Cell]:
+def compare_play(
+    row: str, play: Play, most: int, published: Mapping[str, Figures]
+) -> list[Comparison]:
     """A row of a table for each of self-play, intra-play and inter-play, as shares of the most."""
     figures = published.get(row, {})
     return [
-        Cell(row, measure, known(values / most), figures.get(measure))
+        Comparison(row, measure, known(values / most), figures.get(measure))
         for measure, values in zip(MEASURES, play, strict=True)
     ]
 
@@ -268,20 +274,16 @@ def print_matrices(made: Pool, learners: Sequence[Learner], request: Request) ->
     played = before_and_after(made, one.start, one.run.path, EPISODES[request.scale])
     for when, (names, score, returns) in played.items():
         title = f"Hanabi, {when} a life with {len(one.start.partners)} partners"
-        matrix = Matrix(names, score, returns, title)
-        print_matrix(wide_console(), matrix)
-        folder = request.folder / when
-        folder.mkdir(exist_ok=True)
-        write_matrix(matrix, folder)
+        show_matrix(Matrix(names, score, returns, title), request.folder / when)
     return request.folder
 
 
 def play_table(number: int, shows: str, best: bool, printed: int, recorded: str = "") -> Target:
     """A table whose figures of the pool are printed in that or another table."""
     figures = published(f"lifelong_hanabi/table-{printed}")
-    measure = PlayTable(number, best, {**figures, **published("lifelong_hanabi/learners")})
+    conclude = PlayTable(number, best, {**figures, **published("lifelong_hanabi/learners")})
     name, learners = f"lifelong_hanabi/table-{number}", tuple(CONTINUAL)
-    return LearnersTarget(name, shows, recorded=recorded, learners=learners, measure=measure)
+    return LearnersTarget(name, shows, recorded=recorded, learners=learners, conclude=conclude)
 
 
 def pool() -> PoolTarget:
@@ -297,5 +299,5 @@ def of_pool() -> list[Target]:
         play_table(2, "best agents and those who learn", True, printed=7, recorded=PAGE),
         play_table(6, "the same, mean over agents", False, printed=6),
         play_table(7, "the same as table-2", True, printed=7),
-        LearnersTarget(name, shows, recorded=PAGE, learners=one, measure=print_matrices),
+        LearnersTarget(name, shows, recorded=PAGE, learners=one, conclude=print_matrices),
     ]

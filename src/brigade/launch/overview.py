@@ -16,11 +16,11 @@ def overview(backend: str, faster: float | None = None) -> Iterator[str]:
     """The lines of the overview. `faster` is the speed of this machine relative to the known one;
     None: not measured."""
     yield f"  {'target':26}{'small':>9}{'paper':>9}  shows"
-    for target in targets().values():
+    for name, target in targets().items():
         costs = (cost(target, scale, backend, faster or 1.0) for scale in ("small", "paper"))
         small, paper = map(roughly, costs)
         mark = "*" if target.recorded else " "
-        yield f"{mark} {target.name:26}{small:>9}{paper:>9}  {target.shows}"
+        yield f"{mark} {name:26}{small:>9}{paper:>9}  {target.shows}"
     yield ""
     yield from textwrap.wrap(explanation(backend, faster), WIDTH, break_on_hyphens=False)
 

@@ -73,15 +73,12 @@ class Processes:
 
 
 def start_process(
-    command: Sequence[str],
-    errors: Path,
-    environment: Mapping[str, str] | None = None,
-    folder: str | None = None,
+    command: Sequence[str], errors: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
     """Start a process whose standard error goes to a file and whose output is dropped."""
     with errors.open("w", encoding="utf-8") as out:
         return subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=out, text=True, env=environment, cwd=folder
+            command, stdout=subprocess.DEVNULL, stderr=out, text=True, env=environment
         )
 
 

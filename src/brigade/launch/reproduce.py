@@ -29,4 +29,4 @@ def reproduce(
     last = names[-1] if until is None else until
     for stage in plan.stages[: names.index(last) + 1]:
         stage.do(how)
-    return plan.measure() if last == names[-1] else request.folder
+    return plan.conclude() if last == names[-1] else request.folder

@@ -6,13 +6,12 @@ import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from brigade import __version__
 from brigade.errors import UserError
 from brigade.launch import Job, Workers, open_folder, run_jobs
 from brigade.launch.sweep_plan import Over, Sweep
-from brigade.reading import read_json
+from brigade.reading import entry, expect, read_json
 from brigade.runs.baselines import add_baselines, print_progress
 from brigade.runs.ensure import check_settings, finished_run
 from brigade.runs.folder import write_atomically
@@ -93,14 +92,14 @@ def check_same(folder: Path, before: Sequence[Over], now: Sequence[Over]) -> Non
 def read_record(path: Path) -> list[Over]:
     """The settings and values of sweep.json."""
     try:
-        over = read_json(path)["over"]
-        return [Over(text(each["setting"]), tuple(map(text, each["values"]))) for each in over]
-    except (ValueError, KeyError, TypeError) as error:
+        return [
+            Over(
+                entry(each, "setting", str, "over"),
+                tuple(
+                    expect(value, str, "a value") for value in entry(each, "values", list, "over")
+                ),
+            )
+            for each in entry(read_json(path), "over", list, "it")
+        ]
+    except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); choose another --out") from error
-
-
-def text(value: Any) -> str:
-    """A string that was read."""
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a string")
-    return value

@@ -12,15 +12,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from brigade.launch.sweep_table import Results, Row
+from brigade.launch.sweep_table import Outcome
 from brigade.metrics.result import Floats
-from brigade.metrics.stats import mean_and_interval
+from brigade.report.estimate import Estimate, spread_for
 from brigade.report.measures import Measure
 from brigade.report.style import INK, LINE, SERIES
 from brigade.runs.folder import write_atomically
 
 ENDINGS = ("png", "svg", "pdf")
-FEW_SEEDS = 5  # below, an interval over seeds says little: single seeds are shown instead
 LOG_SPAN = 50.0  # values that span more are shown on a logarithmic axis
 COLOUR = SERIES[0][0]
 RC: dict[Any, Any] = {
@@ -40,13 +39,13 @@ RC: dict[Any, Any] = {
 }
 
 
-def write_figure(results: Results, folder: Path) -> list[Path]:
+def write_figure(outcome: Outcome, folder: Path) -> list[Path]:
     """Write figure.png, figure.svg and figure.pdf; nothing if no run has a score."""
-    if not results.measures:
+    if not outcome.measures:
         return []
-    name, measure = next(iter(results.measures.items()))
+    name, measure = next(iter(outcome.measures.items()))
     with matplotlib.rc_context(RC):
-        figure = draw(results, name, measure)
+        figure = draw(outcome, name, measure)
         paths = [folder / f"figure.{ending}" for ending in ENDINGS]
         for path, ending in zip(paths, ENDINGS, strict=True):
             buffer = io.BytesIO()
@@ -60,36 +59,36 @@ def write_figure(results: Results, folder: Path) -> list[Path]:
     return paths
 
 
-def draw(results: Results, name: str, measure: Measure) -> Figure:
+def draw(outcome: Outcome, name: str, measure: Measure) -> Figure:
     """The figure of one measure."""
-    settings = len(results.over)
+    settings = len(outcome.over)
     if settings == 1:
         figure = Figure(figsize=(3.6, 2.6), layout="constrained")
-        draw_line(figure.subplots(), results, measure)
+        draw_line(figure.subplots(), outcome, name, measure)
     elif settings == 2:
-        across, down = (len(each.values) for each in reversed(results.over))
+        across, down = (len(each.values) for each in reversed(outcome.over))
         size = (2.0 + 0.62 * max(across, 3), 1.2 + 0.42 * max(down, 3))
         figure = Figure(figsize=size, layout="constrained")
-        draw_map(figure, results, name, measure)
+        draw_map(figure, outcome, name, measure)
     else:
-        size = (5.0, 0.9 + 0.22 * len(results.rows))
+        size = (5.0, 0.9 + 0.22 * len(outcome.rows))
         figure = Figure(figsize=size, layout="constrained")
-        draw_list(figure.subplots(), results, measure)
+        draw_list(figure.subplots(), outcome, name, measure)
     return figure
 
 
-def draw_line(axes: Axes, results: Results, measure: Measure) -> None:
+def draw_line(axes: Axes, outcome: Outcome, name: str, measure: Measure) -> None:
     """The measure against the values of one setting; values that are not numbers get no line."""
-    (over,) = results.over
+    (over,) = outcome.over
     numbers = as_numbers(over.values)
     x = np.arange(len(over.values), dtype=np.float64) if numbers is None else numbers
-    seeds = [row.by_seed(measure) for row in results.rows]
+    found = [row.estimate(name) for row in outcome.rows]
     order = np.argsort(x)
-    means = np.array([values.mean() if values.size else np.nan for values in seeds])
+    means = np.array([each.mean for each in found])
     known = [index for index in order if np.isfinite(means[index])]
     axes.plot(x[known], means[known], "o" if numbers is None else "o-", color=COLOUR, lw=1.6, ms=5)
     for index in known:
-        spread(axes, x[index], seeds[index], vertical=True)
+        spread(axes, x[index], found[index], vertical=True)
     if numbers is None:
         axes.set_xticks(x, over.values)
         axes.set_xlim(-0.5, len(x) - 0.5)
@@ -102,11 +101,11 @@ def draw_line(axes: Axes, results: Results, measure: Measure) -> None:
     axes.margins(y=0.12)
 
 
-def draw_map(figure: Figure, results: Results, name: str, measure: Measure) -> None:
+def draw_map(figure: Figure, outcome: Outcome, name: str, measure: Measure) -> None:
     """The mean for every pair of values, as a heat map with numbers."""
     axes = figure.subplots()
-    down, across = results.over
-    means = np.array([row.mean(name) for row in results.rows])
+    down, across = outcome.over
+    means = np.array([row.estimate(name).mean for row in outcome.rows])
     table = means.reshape(len(down.values), len(across.values))
     low, high = (np.nanmin(table), np.nanmax(table)) if np.isfinite(table).any() else (0.0, 1.0)
     image = axes.imshow(np.ma.masked_invalid(table), cmap="cividis", aspect="auto")
@@ -125,39 +124,32 @@ def draw_map(figure: Figure, results: Results, name: str, measure: Measure) -> N
     bar.outline.set_visible(False)
 
 
-def draw_list(axes: Axes, results: Results, measure: Measure) -> None:
+def draw_list(axes: Axes, outcome: Outcome, name: str, measure: Measure) -> None:
     """One line per run, the highest first."""
-    rows = sorted(results.rows, key=lambda row: order_of(row, measure))
+    rows = sorted(outcome.rows, key=lambda row: np.nan_to_num(row.estimate(name).mean, nan=-np.inf))
     for place, row in enumerate(rows):
-        values = row.by_seed(measure)
-        if values.size:
-            axes.plot(values.mean(), place, "o", color=COLOUR, ms=5)
-            spread(axes, float(place), values, vertical=False)
+        found = row.estimate(name)
+        if found.values:
+            axes.plot(found.mean, place, "o", color=COLOUR, ms=5)
+            spread(axes, float(place), found, vertical=False)
     axes.set_yticks(range(len(rows)), [", ".join(row.values) for row in rows])
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.grid(axis="y", color=LINE, alpha=0.25, lw=0.6)
-    axes.set(xlabel=measure.title, ylabel=",\n".join(each.setting for each in results.over))
+    axes.set(xlabel=measure.title, ylabel=",\n".join(each.setting for each in outcome.over))
 
 
-def order_of(row: Row, measure: Measure) -> float:
-    """The mean, for sorting: runs without one come last."""
-    values = row.by_seed(measure)
-    return float(values.mean()) if values.size else -np.inf
-
-
-def spread(axes: Axes, place: float, values: Floats, vertical: bool) -> None:
+def spread(axes: Axes, place: float, found: Estimate, vertical: bool) -> None:
     """Single seeds if there are few, else the 95 % interval of the mean."""
-    if values.size < 2:
-        return
-    if values.size < FEW_SEEDS:
-        points = (np.full(values.size, place), values)
+    shown = spread_for(len(found.values))
+    if shown == "seeds":
+        points = (np.full(len(found.values), place), found.values)
         axes.plot(
             *(points if vertical else points[::-1]), "o", color=COLOUR, ms=3, alpha=0.45, mew=0
         )
-        return
-    mean, half = mean_and_interval(values)
-    at, bars = ((place, mean), (half, None)) if vertical else ((mean, place), (None, half))
-    axes.errorbar(*at, *bars, color=COLOUR, elinewidth=1.0, capsize=2)
+    elif shown == "ci":
+        mean, half = found.mean, found.half_width
+        at, bars = ((place, mean), (half, None)) if vertical else ((mean, place), (None, half))
+        axes.errorbar(*at, *bars, color=COLOUR, elinewidth=1.0, capsize=2)
 
 
 def as_numbers(values: Sequence[str]) -> Floats | None:

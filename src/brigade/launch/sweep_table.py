@@ -1,4 +1,4 @@
-"""The results of a sweep by value, the best marked: on a terminal, as Markdown and as CSV."""
+"""The outcome of a sweep by value, the best marked: on a terminal, as Markdown and as CSV."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from rich.console import Console
 
 from brigade.launch.sweep_plan import Over, Sweep
-from brigade.metrics.result import Floats
+from brigade.report.estimate import Estimate
 from brigade.report.measures import Measure
-from brigade.report.read import RunData, read_run
+from brigade.report.read import read_run
 from brigade.report.summary import Summary, summary
-from brigade.report.table import MISSING, Cell, Table, as_bytes
-from brigade.report.tables import count, explanations, schedule, show
+from brigade.report.table import Cell, Table, as_bytes
+from brigade.report.tables import count, explanations, schedule
 from brigade.runs.folder import RunFolderError, write_atomically
 
 COLUMNS = ("measure", "mean", "half_width", "seeds", "best", "finished")  # of table.csv
@@ -28,7 +28,6 @@ class Row:
 
     name: str
     values: tuple[str, ...]
-    data: RunData | None
     numbers: Summary | None
 
     @property
@@ -36,19 +35,14 @@ class Row:
         """Whether the run is finished."""
         return self.numbers is not None and self.numbers.finished
 
-    def mean(self, measure: str) -> float:
-        """The mean of a measure over seeds; nan if it is not known."""
+    def estimate(self, measure: str) -> Estimate:
+        """A measure over seeds; without values if it is not known."""
         found = self.numbers.values.get(measure) if self.numbers else None
-        return found.mean if found else np.nan
-
-    def by_seed(self, measure: Measure) -> Floats:
-        """A measure [seed]; empty if it is not known."""
-        values = measure.compute(self.data) if self.data else None
-        return np.array([]) if values is None else np.asarray(values, dtype=np.float64)
+        return found or Estimate(())
 
 
 @dataclass(frozen=True)
-class Results:
+class Outcome:
     """All runs of a sweep and the measures that any of them has."""
 
     over: tuple[Over, ...]
@@ -70,7 +64,7 @@ class Results:
 
     def best(self, name: str, measure: Measure) -> list[bool]:
         """Which runs have the best mean; none if there is nothing to choose."""
-        means = np.array([row.mean(name) if row.finished else np.nan for row in self.rows])
+        means = np.array([row.estimate(name).mean if row.finished else np.nan for row in self.rows])
         if measure.better == "neither" or len(set(means[np.isfinite(means)])) < 2:
             return [False] * len(means)
         best = np.nanmax(means) if measure.better == "higher" else np.nanmin(means)
@@ -94,71 +88,63 @@ class Results:
         return [*notes, f"Not finished: {', '.join(late)}."] if late else notes
 
 
-def read_results(sweep: Sweep) -> Results:
+def read_outcome(sweep: Sweep) -> Outcome:
     """Read the folders of a sweep's runs."""
     rows = []
     for run in sweep.runs:
         try:
             data = read_run(sweep.path(run))
         except RunFolderError:  # not started, or stopped before its first evaluation
-            rows.append(Row(run.name, run.values, None, None))
+            rows.append(Row(run.name, run.values, None))
         else:
-            rows.append(Row(run.name, run.values, data, summary(data)))
-    return Results(sweep.over, tuple(rows))
+            rows.append(Row(run.name, run.values, summary(data)))
+    return Outcome(sweep.over, tuple(rows))
 
 
-def table(results: Results) -> Table:
+def table(outcome: Outcome) -> Table:
     """The values and measures of every run, the best marked."""
-    measures = results.measures
-    best = {name: results.best(name, measure) for name, measure in measures.items()}
+    measures = outcome.measures
+    best = {name: outcome.best(name, measure) for name, measure in measures.items()}
     rows = [
-        [
-            *row.values,
-            *(
-                Cell(
-                    show(row.numbers.values.get(name)) if row.numbers else MISSING, best=is_best[n]
-                )
-                for name, is_best in best.items()
-            ),
-        ]
-        for n, row in enumerate(results.rows)
+        [*row.values, *(Cell(str(row.estimate(name)), best=best[name][n]) for name in measures)]
+        for n, row in enumerate(outcome.rows)
     ]
     titles = [measure.title for measure in measures.values()]
-    headings = [*(each.setting for each in results.over), *titles]
-    return Table(headings, rows, results.title(), results.notes(), names=len(results.over))
+    headings = [*(each.setting for each in outcome.over), *titles]
+    return Table(headings, rows, outcome.title(), outcome.notes(), names=len(outcome.over))
 
 
-def print_results(console: Console, results: Results) -> None:
+def print_outcome(console: Console, outcome: Outcome) -> None:
     """Print the table; a star marks the best of a column."""
-    shown = table(results)
+    shown = table(outcome)
     replace(shown, notes=["* is the best.", *shown.notes]).to_terminal(console)
 
 
-def write_tables(results: Results, folder: Path, words: Sequence[str]) -> list[Path]:
+def write_tables(outcome: Outcome, folder: Path, words: Sequence[str]) -> list[Path]:
     """Write table.md, for people, and table.csv, a row per run and measure."""
     paths = [folder / "table.md", folder / "table.csv"]
-    write_atomically(paths[0], as_bytes(markdown(results, words)))
-    write_atomically(paths[1], as_csv(results))
+    write_atomically(paths[0], as_bytes(markdown(outcome, words)))
+    write_atomically(paths[1], as_csv(outcome))
     return paths
 
 
-def markdown(results: Results, words: Sequence[str]) -> str:
+def markdown(outcome: Outcome, words: Sequence[str]) -> str:
     """The table with the best in bold, and the command that made it."""
-    shown = table(results)
+    shown = table(outcome)
     notes = "\n".join(shown.notes)
     command = f"`brigade sweep {shlex.join(words)}`"
     return f"# {shown.title}\n\n{shown.to_markdown()}\n{notes}\n\n{command}\n"
 
 
-def as_csv(results: Results) -> bytes:
+def as_csv(outcome: Outcome) -> bytes:
     """One row per run and measure, at full precision."""
     rows = []
-    for name, measure in results.measures.items():
-        best = results.best(name, measure)
-        for row, is_best in zip(results.rows, best, strict=True):
-            found = row.numbers.values.get(name) if row.numbers else None
-            numbers = (found.mean, found.half_width) if found else (None, None)
+    for name, measure in outcome.measures.items():
+        best = outcome.best(name, measure)
+        for row, is_best in zip(outcome.rows, best, strict=True):
+            found = row.estimate(name)
+            numbers = (found.mean, found.half_width) if found.values else (None, None)
             seeds = row.numbers.seeds if row.numbers else None
             words = ["yes" if each else "no" for each in (is_best, row.finished)]
             rows.append([row.name, *row.values, name, *numbers, seeds, *words])
-    return Table(["run", *(each.setting for each in results.over), *COLUMNS], rows).to_csv()
+    return Table(["run", *(each.setting for each in outcome.over), *COLUMNS], rows).to_csv()

@@ -38,11 +38,11 @@ class Request:
 class Plan:
     """The stages of a target in a folder, and what prints and saves its results.
 
-    `measure` returns the path to look at.
+    `conclude` returns the path to look at.
     """
 
     stages: Sequence[Stage]
-    measure: Callable[[], Path]
+    conclude: Callable[[], Path]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Target(ABC):
     levelled: bool = False  # whether it depends on --level
 
     about: ClassVar[str]  # what the command does
-    result: ClassVar[str] = "table"  # what `measure` returns
+    result: ClassVar[str] = "table"  # what `conclude` returns
     scales: ClassVar[Sequence[str]] = ("small", "paper")
 
     @abstractmethod

@@ -25,7 +25,7 @@ from brigade.core import Benchmark, Cast
 from brigade.envs.overcooked.preferences import candidates as all_candidates
 from brigade.errors import UserError
 from brigade.launch.audit import acting_twins, greedy_actions, probe_views, refuse_leakage
-from brigade.launch.films import save_film
+from brigade.launch.films import seated
 from brigade.launch.stage import Computation, Run, Runs, Stage
 from brigade.partners.files import Policies, load_policies
 from brigade.registry import unknown_name
@@ -42,6 +42,7 @@ from brigade.runs.folder import npz_bytes, read_npz, write_atomically
 from brigade.runs.run import RunResult, load
 from brigade.runs.snapshots import at_stages
 from brigade.train.crossplay import play_with
+from brigade.train.films import film_episode
 
 PARTNERS, RESPONSES = "partners.safetensors", "responses.safetensors"
 POOL = "pool.safetensors"  # biased policies that are not evaluation partners, to train with
@@ -283,13 +284,13 @@ class Study:
         biased = at_stages(path, every.only(names), ("final", "mid"))
         kept = [f"response-{str(name).removeprefix('biased-')}" for name in chosen.kept]
         responses = every.only(kept)
-        self.save(folder / PARTNERS, biased)
-        self.save(folder / RESPONSES, responses)
+        write_half(folder / PARTNERS, biased)
+        write_half(folder / RESPONSES, responses)
         twins = self.twins(biased, every.only(behaviour.names))
         rest = without(behaviour, {*chosen.value, *twins})
         pool = left_over(rest, self.scale.biased, self.scale.min_return)
         if pool:
-            self.save(folder / POOL, every.only(pool))
+            write_half(folder / POOL, every.only(pool))
         elif "hsp" in self.algorithms:
             raise UserError(
                 f"{self.layout}: no candidate is left for HSP's population; choose fewer partners, "
@@ -323,10 +324,6 @@ class Study:
         file = self.folder / "selection" / "selection.json"
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return found
-
-    def save(self, path: Path, policies: Policies) -> None:
-        """Write a policy file in half precision."""
-        write_atomically(path, policies.as_bytes(half=True))
 
     def play(self, egos: Policies, partners: Path) -> np.ndarray:
         """Returns [ego, partner, seat, episode]."""
@@ -376,8 +373,10 @@ class Study:
         for index in sorted(chosen):
             name = partners.names[index]
             path = self.folder / "films" / f"{best}-with-{name}.gif"
-            ego = egos.only(egos.names[:1])
-            save_film(benchmark.env, task, ego, partners.only([name]), path, self.seed)
+            casts = [egos.only(egos.names[:1]).cast(), partners.only([name]).cast()]
+            players, acting = seated(benchmark.env, casts)
+            key = jax.random.key(self.seed)
+            film_episode(benchmark.env, players, acting, task, key).save(path)
 
 
 def export(result: RunResult) -> None:
@@ -388,7 +387,12 @@ def export(result: RunResult) -> None:
     generator = result.experiment.generator
     stages = ("final",) if generator is None else generator.stages
     policies = at_stages(result.path, policies_of(load(result.path)), stages)
-    write_atomically(file, policies.as_bytes(half=True))
+    write_half(file, policies)
+
+
+def write_half(path: Path, policies: Policies) -> None:
+    """Write a policy file in half precision."""
+    write_atomically(path, policies.as_bytes(half=True))
 
 
 def is_half(file: Path) -> bool:

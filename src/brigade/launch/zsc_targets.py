@@ -25,7 +25,7 @@ LAYOUT = "coordination_ring"  # stands for all layouts where costs are told
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZscStudy(Target):
+class ZscTarget(Target):
     """The study of a layout."""
 
     layout: str = LAYOUT
@@ -74,14 +74,14 @@ class ZscStudy(Target):
         except ValueError as error:
             raise UserError(str(error)) from error
         as_released = bool(flags.get("as_released"))
-        return Plan(study.stages(), partial(measure, study, request.scale, as_released))
+        return Plan(study.stages(), partial(conclude, study, request.scale, as_released))
 
     def steps(self, scale: str) -> float:
         """Of candidates, populations and egos."""
         return Study(self.layout, Path(), SCALES[scale]).steps()
 
 
-def measure(study: Study, scale: str, as_released: bool) -> Path:
+def conclude(study: Study, scale: str, as_released: bool) -> Path:
     """Print the table of a study, and write it and the report."""
     results = results_of(read_npz(study.played), study.layout, as_released)
     notes = [SMALL_NOTE] if scale == "small" else []
@@ -110,10 +110,10 @@ def as_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
     ]
 
 
-STUDY = ZscStudy("zsc_eval/LAYOUT", "zero-shot coordination", 5.4, "zsc_eval.md")
+STUDY = ZscTarget("zsc_eval/LAYOUT", "zero-shot coordination", 5.4, "zsc_eval.md")
 
 
-def study_of(name: str) -> ZscStudy | None:
+def study_of(name: str) -> ZscTarget | None:
     """The target of a layout such as `zsc_eval/coordination_ring`; None for another name."""
     paper, _, layout = name.partition("/")
     return replace(STUDY, name=name, layout=layout) if paper == "zsc_eval" else None

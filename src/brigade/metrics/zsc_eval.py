@@ -42,12 +42,7 @@ class ProximityTable:
     per_seat: Floats  # [seat]
     per_partner: Floats  # [partner]
     interval: tuple[float, float]  # of the value; nan for one seed
-    quartiles: tuple[float, float]  # 25 % and 75 % of the ratios
     ratios: Floats  # [seed, partner, seat]
-
-    def __float__(self) -> float:
-        """The value, so that a table can be used as a float."""
-        return self.value
 
 
 class DiversityBySize(NamedTuple):
@@ -95,14 +90,12 @@ def br_proximity_table(
     best = as_floats("best_response_returns", best_response_returns, "partner", "seat")
     check_shape("best_response_returns", best, reached.shape[1:], "one for every partner and seat")
     ratios = _proximity_ratios(reached, best, clip or as_released)
-    low, high = np.quantile(ratios, [0.25, 0.75])
     overall = inter_quartile_mean_interval(ratios, confidence, resamples, seed, whole_seeds=True)
     return ProximityTable(
         value=overall.value,
         per_seat=inter_quartile_means(ratios.transpose(2, 0, 1).reshape(ratios.shape[2], -1)),
         per_partner=inter_quartile_means(ratios.transpose(1, 0, 2).reshape(ratios.shape[1], -1)),
         interval=(overall.low, overall.high),
-        quartiles=(float(low), float(high)),
         ratios=ratios,
     )
 
@@ -119,14 +112,10 @@ def _proximity_ratios(reached: Floats, best: Floats, capped: bool) -> Floats:
 def br_diversity(features: npt.ArrayLike) -> float:
     """BR-Div: determinant of the Gram matrix of `features` [partner, feature] of best responses.
 
-    Every column is first divided by its maximum + 1e-3, as in the release.
+    Every column is first divided by its maximum + 1e-3, as in the release. With the features of the
+    partners themselves it is P-Div.
     """
     return float(np.linalg.det(_similarity(as_floats("features", features, "partner", "feature"))))
-
-
-def partner_diversity(features: npt.ArrayLike) -> float:
-    """P-Div: as BR-Div, but `features` [partner, feature] are those of the partners themselves."""
-    return br_diversity(features)
 
 
 def diversity_by_size(
@@ -180,13 +169,13 @@ def select_partners(
     0: the best independent ones are chosen, and then the first others.
     """
     ids = [item.item() if isinstance(item, np.generic) else item for item in candidates]
-    reached, table = _read_candidates(ids, returns, features, events)
+    reached, rows = _read_candidates(ids, returns, features, events)
     if k < 1:
         raise ValueError(f"k must be 1 or more, got {k}")
     above = np.flatnonzero(reached > min_return)
     _check_kept(reached, len(above), min_return, k if strict else 1)
     kept = tuple(ids[index] for index in above)
-    similarity = _similarity(_finite("features", table[above], "candidate", "feature"))
+    similarity = _similarity(_finite("features", rows[above], "candidate", "feature"))
     subset = most_diverse(similarity, min(k, len(kept)), method, samples, seed)
     return Selection(
         value=tuple(kept[index] for index in subset),
@@ -208,13 +197,13 @@ def _read_candidates(
         raise ValueError(f"candidates must differ from each other, got {repeated} more than once")
     reached = _finite("returns", returns, "candidate")
     check_shape("returns", reached, (len(ids),), "one for every candidate")
-    table = as_floats("features", features, "candidate", "feature")
-    columns = table.shape[1] if events is None else 2 * len(events)
+    rows = as_floats("features", features, "candidate", "feature")
+    columns = rows.shape[1] if events is None else 2 * len(events)
     reason = "a row per candidate"
     if events is not None:
         reason += f"; the {len(events)} events in seat 0, then in seat 1"
-    check_shape("features", table, (len(ids), columns), reason)
-    return reached, table
+    check_shape("features", rows, (len(ids), columns), reason)
+    return reached, rows
 
 
 def _check_kept(reached: Floats, kept: int, min_return: float, wanted: int) -> None:
@@ -268,22 +257,13 @@ def half_skill_checkpoint(returns: npt.ArrayLike) -> int:
     return int(np.abs(curve[:-1] - curve[-1] / 2).argmin())
 
 
-def ranks(values: npt.ArrayLike, higher_is_better: bool = True) -> Floats:
-    """Ranks over the last axis from 1, the best; ties get their mean rank.
+def ranks(values: npt.ArrayLike) -> Floats:
+    """Ranks over the last axis from 1, the highest; ties get their mean rank.
 
     A nan makes all ranks of its row nan.
     """
     array = as_floats("values", values, "...")
-    signed = array if higher_is_better else -array
-    better = (signed[..., None, :] > signed[..., :, None]).sum(axis=-1)
-    equal = (signed[..., None, :] == signed[..., :, None]).sum(axis=-1)  # counts itself
+    better = (array[..., None, :] > array[..., :, None]).sum(axis=-1)
+    equal = (array[..., None, :] == array[..., :, None]).sum(axis=-1)  # counts itself
     unknown = np.isnan(array).any(axis=-1, keepdims=True)
     return np.where(unknown, np.nan, better + (equal + 1) / 2)
-
-
-def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
-    """Spearman's correlation of `a` and `b`, both [item]; nan if either is constant."""
-    first, second = as_floats("a", a, "item"), as_floats("b", b, "item")
-    check_shape("b", second, first.shape, "one for every item of a")
-    x, y = (ranks(values) - (len(first) + 1) / 2 for values in (first, second))
-    return float(ratio(x @ y, np.sqrt((x @ x) * (y @ y))))

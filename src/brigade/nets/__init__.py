@@ -1,6 +1,5 @@
 """Networks and the policies built from them."""
 
-from brigade.core.distributions import Categorical, Gaussian
 from brigade.nets.actor_critic import ActorCritic, Joint
 from brigade.nets.encoders import Encoder
 from brigade.nets.inputs import ChangingInputs
@@ -9,10 +8,8 @@ from brigade.nets.policy import ActorCriticPolicy, RecurrentPolicy
 __all__ = [
     "ActorCritic",
     "ActorCriticPolicy",
-    "Categorical",
     "ChangingInputs",
     "Encoder",
-    "Gaussian",
     "Joint",
     "RecurrentPolicy",
 ]

@@ -135,6 +135,11 @@ class ActorCritic(nn.Module):
         critic, critic_after = self.critic_core(critic, carry[1], first)
         return self._outputs(actor, critic, task_id), (after, critic_after)
 
+    def initial_carry(self, batch: tuple[int, ...]) -> Carries:
+        """Initial recurrent states: zeros."""
+        cores = 2 if self.critic and not self.shared_trunk else 1
+        return (jnp.zeros((*batch, carry_size(self.memory, self.memory_size))),) * cores
+
     def _features(
         self, obs: Array | ChangingInputs, task_id: Array, joint: Joint | None
     ) -> tuple[Array, Array | None]:
@@ -225,13 +230,3 @@ def heads_of(trunk: str, params: Mapping[str, Any]) -> list[str]:
         return []  # the last layer feeds a recurrent core
     own = f"{stem}head"
     return [own] if own in params else [name for name in params if name.endswith("_head")]
-
-
-def initial_carries(network: ActorCritic, batch: tuple[int, ...]) -> Carries:
-    """Initial recurrent states: zeros."""
-    cores = 2 if network.critic and not network.shared_trunk else 1
-    size = carry_size(network.memory, network.memory_size)
-    return (jnp.zeros((*batch, size)),) * cores
-
-
-__all__ = ["ActorCritic", "Head", "Joint", "initial_carries"]

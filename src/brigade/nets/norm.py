@@ -122,10 +122,9 @@ def forward_kernel(activation: str, interpret: bool = False) -> Callable[..., Ar
     def kernel(x: Array, *weights: Array) -> Array:
         samples, features = x.shape
 
-        def block(x_ref, x_bias_ref, scale_ref, bias_ref, y_ref):  # type: ignore[no-untyped-def]
-            y_ref[...] = forward(
-                activation, x_ref[...], x_bias_ref[...], scale_ref[...], bias_ref[...]
-            )
+        def block(*refs: Any) -> None:
+            *inputs, y = refs
+            y[...] = forward(activation, *(ref[...] for ref in inputs))
 
         rows, weight = _specs(features)
         y: Array = pl.pallas_call(
@@ -149,14 +148,11 @@ def backward_kernel(activation: str, interpret: bool = False) -> Callable[..., t
         samples, features = x.shape
         blocks = samples // BLOCK
 
-        def block(  # type: ignore[no-untyped-def]
-            x_ref, x_bias_ref, scale_ref, bias_ref, dy_ref, dx_ref, sums_ref
-        ):
-            inputs = (x_ref, x_bias_ref, scale_ref, bias_ref, dy_ref)
-            dx, *sums = backward(activation, *(ref[...] for ref in inputs))
-            dx_ref[...] = dx
-            for row, each in enumerate(sums):
-                sums_ref[0, row, :] = each
+        def block(*refs: Any) -> None:
+            *inputs, dx, sums = refs
+            dx[...], *found = backward(activation, *(ref[...] for ref in inputs))
+            for row, each in enumerate(found):
+                sums[0, row, :] = each
 
         rows, weight = _specs(features)
         dx, sums = pl.pallas_call(

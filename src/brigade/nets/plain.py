@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from brigade import registry
+from brigade.core.checks import one_of
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -40,8 +41,7 @@ def network_from(kind: type[Network], settings: Mapping[str, Any]) -> Network:
         raise ValueError(
             registry.unknown_name("encoder", network["encoder"], registry.names("encoders"))
         )
-    if dtype not in ("float32", "bfloat16"):
-        raise ValueError(f"dtype is {dtype!r}; use float32 or bfloat16")
+    one_of("dtype", dtype, ("float32", "bfloat16"))
     low = dtype == "bfloat16" and jax.default_backend() != "cpu"
     network["hidden"] = tuple(network["hidden"])
     return kind(**network, dtype=jnp.bfloat16 if low else jnp.float32)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from brigade.core import Array, Everyone, Key, Outputs, Policy, View
 from brigade.core.distributions import Categorical, Distribution, Gaussian
-from brigade.nets.actor_critic import ActorCritic, Joint, initial_carries
+from brigade.nets.actor_critic import ActorCritic, Joint
 from brigade.nets.encoders import encoder_class
 from brigade.nets.inputs import ChangingInputs
 from brigade.nets.plain import network_from, plain_settings
@@ -123,7 +123,7 @@ class RecurrentPolicy(ActorCriticPolicy):
 
     def initial_carry(self, batch: tuple[int, ...]) -> Any:
         """Zeros [*batch, ...]."""
-        return initial_carries(self.network, batch)
+        return self.network.initial_carry(batch)
 
     def carry_to_train(self, carry: Any) -> Any:
         """All of it."""

@@ -109,8 +109,7 @@ class QPolicy(Policy):
         """Values of sequences, leaves [T, ...], and the last recurrent states."""
         inputs = (self.inputs(seen), seen.avail, first, carry, dropout)
         out: Any = self.network.apply({"params": params}, *inputs)
-        values, after, predictions = out
-        return QOutputs(values, after, predictions)
+        return QOutputs(*out)
 
     def act(
         self, params: Any, carry: QCarry, view: View, key: Key, greedy: bool = False

@@ -150,25 +150,15 @@ def _html(matrix: Matrix, png: bytes) -> bytes:
     body = [
         page.box(
             "header",
-            page.tag("h1", "Cross-play")
-            + page.tag("p", f"{matrix.game}, {episodes} per pair", "soft"),
+            page.tag("h1", "Cross-play") + page.soft(f"{matrix.game}, {episodes} per pair"),
         ),
-        page.box(
-            "div",
-            "\n".join(
-                page.card(title, *str(value).partition(" ")[::2], text)
-                for title, value, text in _cards(matrix)
-            ),
-            "cards",
-        ),
+        page.cards(_cards(matrix)),
         page.section("Heat map", page.picture("Mean score of every pair", png)),
         page.section(
             "Scores",
-            page.table(["seat 0 \\ others", *matrix.names], rows, names=1),
-            page.tag(
-                "p",
-                f"{explanation(matrix.score.shape[-1], 'episodes')} The diagonal is self-play.",
-                "soft",
+            page.table(Table(["seat 0 \\ others", *matrix.names], rows)),
+            page.soft(
+                f"{explanation(matrix.score.shape[-1], 'episodes')} The diagonal is self-play."
             ),
         ),
     ]

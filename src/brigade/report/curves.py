@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import TypeAlias
 
 import matplotlib
 import numpy as np
@@ -19,36 +20,32 @@ from brigade.report.paint import (
     MAX_POINTS,
     bar,
     line,
-    plain_looks,
     score_axis,
+    shade,
     steps_axis,
-    stripes,
     task_lines,
     thin,
     unit,
 )
 from brigade.report.read import RunData
-from brigade.report.style import INK, LINE, series, themed
+from brigade.report.style import AXES, INK, LINE, series, themed
 from brigade.report.summary import Summary
 
 INCHES = (3.7, 2.2)  # small, so that labels stay readable on a phone
 MAX_INTERVALS = 40  # error bars; more would hide the bars
-RC: dict[Any, Any] = {
+RC = AXES | {
     "svg.fonttype": "none",
-    "font.family": "sans-serif",
     "font.size": 9,
-    "text.color": INK,
-    "axes.edgecolor": LINE,
-    "axes.labelcolor": INK,
     "xtick.color": LINE,
     "ytick.color": LINE,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.facecolor": "none",
     "figure.facecolor": "none",
 }
+
+
+Line: TypeAlias = tuple[Floats, Floats]  # steps [point] and values [point, seed]
 
 
 def task_curve(runs: Sequence[RunData], task: int) -> str:
@@ -56,67 +53,88 @@ def task_curve(runs: Sequence[RunData], task: int) -> str:
     scale, steps = unit(runs)
 
     def paint(axes: Axes) -> None:
-        task_lines(axes, runs, task, scale, plain_looks(len(runs)))
+        task_lines(axes, runs, task, scale, [series(index) for index in range(len(runs))])
 
-    return _draw(f"Score on task {task + 1} over the run", paint, steps, "score")
+    return draw(f"Score on task {task + 1} over the run", paint, xlabel=steps, ylabel="score")
 
 
-def measure_curve(runs: Sequence[RunData], title: str, curve: Callable[[RunData], Floats]) -> str:
+def measure_curve(
+    runs: Sequence[RunData], title: str, curve: Callable[[RunData], Floats]
+) -> str | None:
     """A measure [eval, seed] over the run."""
-    scale, steps = unit(runs)
     values = [curve(run) for run in runs]
-
-    def paint(axes: Axes) -> None:
-        stripes(axes, runs, scale)
-        score_axis(axes, runs, scale, values)
-        for index, run in enumerate(runs):
-            keep = thin(run.steps)
-            line(axes, series(index), run.steps[keep] / scale, values[index][keep])
-
-    return _draw(f"{title} over the run", paint, steps, "score")
+    lines = [_thinned(run.steps, each) for run, each in zip(runs, values, strict=True)]
+    limits = partial(score_axis, runs=runs, drawn=values)
+    return _draw_lines(f"{title} over the run", runs, lines, limits, "score")
 
 
-def training_curve(runs: Sequence[RunData]) -> str | None:
-    """The score of the training episodes; None if nothing was logged."""
-    scale, xlabel = unit(runs)
-    logs = [_training_score(run) for run in runs]
-    if not any(len(steps) for steps, _ in logs):
-        return None
-
-    def paint(axes: Axes) -> None:
-        stripes(axes, runs, scale)
-        score_axis(axes, runs, scale, [score for _, score in logs])
-        for index, (steps, score) in enumerate(logs):
-            if len(steps):
-                line(axes, series(index), steps / scale, score)
-
-    return _draw("Score of the training episodes over the run", paint, xlabel, "score")
+def training_curve(runs: Sequence[RunData], task: int | None = None) -> str | None:
+    """The score of the training episodes, of all tasks or of one; None if nothing was logged."""
+    lines = [_training_score(run, task) for run in runs]
+    limits = partial(score_axis, runs=runs, drawn=[score for _, score in lines])
+    of_task = "" if task is None else f" of task {task + 1}"
+    label = f"Score of the training episodes{of_task} over the run"
+    return _draw_lines(label, runs, lines, limits, "score", task)
 
 
 def transfer_curve(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str | None:
     """The score of the task in training minus its single-task baseline's; None if unknown."""
+    nothing = np.empty(0), np.empty((0, 1))
+    lines = [
+        gain_over_baseline(run) if numbers.values.get("area_gained") else nothing
+        for run, numbers in zip(runs, summaries, strict=True)
+    ]
+
+    def limits(axes: Axes) -> None:
+        highest = max(0.1, *(np.nanmax(np.abs(gain)) for _, gain in lines if gain.size))
+        axes.set_ylim(-1.1 * highest, 1.1 * highest)
+        axes.axhline(0.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
+
+    label = "Score of the task in training minus its baseline"
+    return _draw_lines(label, runs, lines, limits, "gain")
+
+
+def dormant_curve(runs: Sequence[RunData]) -> str | None:
+    """The share of dormant units; None if nothing was logged."""
+    logs = [run.logged("dormant") for run in runs]
+
+    def limits(axes: Axes) -> None:
+        axes.set_ylim(0, max(0.1, *(1.05 * share.max() for _, share in logs if share.size)))
+
+    lines = [_thinned(*log) if len(log[0]) else log for log in logs]
+    return _draw_lines("Share of dormant units over the run", runs, lines, limits, "dormant")
+
+
+def _thinned(steps: Floats, values: Floats) -> Line:
+    keep = thin(steps)
+    return steps[keep], values[keep]
+
+
+def _draw_lines(
+    label: str,
+    runs: Sequence[RunData],
+    lines: Sequence[Line],
+    limits: Callable[[Axes], None],
+    ylabel: str,
+    task: int | None = None,
+) -> str | None:
+    """A line per run; None if all are empty. Shades every other task, or one."""
     scale, xlabel = unit(runs)
-    known = {
-        index: gain_over_baseline(run)
-        for index, (run, numbers) in enumerate(zip(runs, summaries, strict=True))
-        if numbers.values.get("area_gained")
-    }
-    if not known:
+    if not any(len(steps) for steps, _ in lines):
         return None
 
     def paint(axes: Axes) -> None:
-        stripes(axes, runs, scale)
-        highest = max(0.1, *(np.nanmax(np.abs(gain)) for _, gain in known.values()))
-        axes.set_ylim(-1.1 * highest, 1.1 * highest)
+        shade(axes, runs, scale, task)
         steps_axis(axes, runs, scale)
-        axes.axhline(0.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
-        for index, (steps, gain) in known.items():
-            line(axes, series(index), steps / scale, gain)
+        limits(axes)
+        for index, (steps, values) in enumerate(lines):
+            if len(steps):
+                line(axes, series(index), steps / scale, values)
 
-    return _draw("Score of the task in training minus its baseline", paint, xlabel, "gain")
+    return draw(label, paint, xlabel=xlabel, ylabel=ylabel)
 
 
-def gain_over_baseline(run: RunData) -> tuple[Floats, Floats]:
+def gain_over_baseline(run: RunData) -> Line:
     """Steps [point], and the score of the task in training minus its baseline's [point, seed].
 
     A nan after every task interrupts the line.
@@ -130,25 +148,6 @@ def gain_over_baseline(run: RunData) -> tuple[Floats, Floats]:
         steps += [run.steps[now], [end]]
         gains += [run.score[now, task] - base, np.full((1, base.shape[1]), np.nan)]
     return np.concatenate(steps), np.concatenate(gains)
-
-
-def dormant_curve(runs: Sequence[RunData]) -> str | None:
-    """The share of dormant units; None if nothing was logged."""
-    scale, xlabel = unit(runs)
-    logs = [run.logged("dormant") for run in runs]
-    if not any(len(steps) for steps, _ in logs):
-        return None
-
-    def paint(axes: Axes) -> None:
-        stripes(axes, runs, scale)
-        steps_axis(axes, runs, scale)
-        axes.set_ylim(0, max(0.1, *(1.05 * share.max() for _, share in logs if share.size)))
-        for index, (steps, share) in enumerate(logs):
-            if len(steps):
-                keep = thin(steps)
-                line(axes, series(index), steps[keep] / scale, share[keep])
-
-    return _draw("Share of dormant units over the run", paint, xlabel, "dormant")
 
 
 def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
@@ -173,7 +172,7 @@ def forgetting_bars(summaries: Sequence[Summary]) -> str | None:
             bar(axes, task + shift, width, lost, series(index).colour, room)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
-    return _draw("Forgetting of every task", paint, "task", "forgetting")
+    return draw("Forgetting of every task", paint, xlabel="task", ylabel="forgetting")
 
 
 def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
@@ -198,7 +197,7 @@ def stability_plasticity(summaries: Sequence[Summary]) -> str | None:
         axes.margins(0.15)
 
     across = "area gained over baselines" if transfer else "score after own training"
-    return _draw("Stability against plasticity", paint, across, "1 - forgetting")
+    return draw("Stability against plasticity", paint, xlabel=across, ylabel="1 - forgetting")
 
 
 def _point(axes: Axes, index: int, learned: Estimate, lost: Estimate) -> None:
@@ -214,14 +213,20 @@ def _point(axes: Axes, index: int, learned: Estimate, lost: Estimate) -> None:
     axes.annotate(str(index + 1), (learned.mean, kept), (5, 4), textcoords="offset points")
 
 
-def _draw(label: str, paint: Callable[[Axes], None], xlabel: str, ylabel: str) -> str:
-    """One small figure; screen readers read its label."""
+def draw(
+    label: str, paint: Callable[[Axes], None], inches: tuple[float, float] = INCHES, **names: str
+) -> str:
+    """One figure, with a legend below if lines have names; screen readers read its label."""
     # The salt makes element ids unique within a page, and the same whenever it is written.
     with matplotlib.rc_context({**RC, "svg.hashsalt": label}):
-        figure = Figure(figsize=INCHES, layout="constrained")
+        figure = Figure(figsize=inches, layout="constrained")
         axes = figure.subplots()
         paint(axes)
-        axes.set(xlabel=xlabel, ylabel=ylabel)
+        axes.set(**names)
+        handles, labels = axes.get_legend_handles_labels()
+        if handles:
+            legend = figure.legend(handles, labels, loc="outside lower center", ncols=3)
+            legend.set_frame_on(False)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return inline_svg(buffer.getvalue(), label)
@@ -236,12 +241,19 @@ def inline_svg(svg: str, label: str) -> str:
     return themed(svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1))
 
 
-def _training_score(run: RunData) -> tuple[Floats, Floats]:
-    """Steps [point] and score [point, seed]; a point is the mean over a few updates."""
+def _training_score(run: RunData, task: int | None) -> Line:
+    """Steps [point] and score [point, seed]; a point is the mean over a few updates.
+
+    It is nan where another `task` is trained.
+    """
     steps, score = run.logged("score")
     episodes_at, episodes = run.logged("episodes")
     if np.array_equal(episodes_at, steps):  # an update in which no episode ended logs a score of 0
         score = np.where(episodes > 0, score, np.nan)
+    if task is not None:
+        visits = run.visits(task) if task < len(run.task_ends) else []
+        own = [(steps > start) & (steps <= end) for start, end in visits]
+        score = np.where(np.any(own, axis=0)[..., None], score, np.nan)
     if len(steps) == 0:
         return steps, score
     parts = np.array_split(np.arange(len(steps)), min(len(steps), MAX_POINTS))

@@ -57,6 +57,18 @@ class Estimate:
         """The standard error of the mean; nan for fewer than two values."""
         return self.std / max(len(self.values), 1) ** 0.5
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Mean and all spreads, the lowest and the highest value, as the columns of CSV files."""
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "standard_error": self.standard_error,
+            "half_width": self.half_width,
+            "min": min(self.values),
+            "max": max(self.values),
+        }
+
     def bounds(self, spread: Spread = "auto") -> tuple[float, float]:
         """The lower and upper end of what is shown beside the mean; nan if nothing is."""
         shown = spread_for(len(self.values), spread)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from brigade.report import coordination, curves, page, plasticity, statistics
+from brigade.report import curves, page, statistics
 from brigade.report.command import command, flatten
 from brigade.report.estimate import FEW as FEW_SEEDS
-from brigade.report.estimate import Estimate, spread_for
+from brigade.report.estimate import spread_for
+from brigade.report.measures import PLASTICITY
+from brigade.report.page import soft
+from brigade.report.paint import are_raw, axis_note
 from brigade.report.read import RunData
 from brigade.report.style import series, themed
-from brigade.report.summary import Summary, mean_over_seeds, summary
-from brigade.report.table import MISSING
+from brigade.report.summary import Summary, estimate, measures_of_all, summary
+from brigade.report.table import MISSING, Table
 from brigade.report.tables import (
     comparison,
+    coordination_table,
     count,
     explanations,
     labels,
     one_benchmark,
-    partner_headings,
-    partner_rows,
+    partner_table,
     schedule,
+    shared,
+    shared_task_names,
     show,
-    task_headings,
-    task_rows,
+    task_table,
     task_titles,
     unfinished,
 )
@@ -79,7 +83,7 @@ def _folders(runs: Sequence[RunData]) -> str:
 
 
 def _head(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
-    lines = [page.tag("h1", _title(runs)), _soft(_subtitle(runs, summaries))]
+    lines = [page.tag("h1", _title(runs)), soft(_subtitle(runs, summaries))]
     lines += [page.tag("p", note, "note") for note in unfinished(runs, summaries)]
     return page.box("header", "\n".join(lines))
 
@@ -88,7 +92,7 @@ def _subtitle(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     """Method, learner, seeds and schedule; by run where they differ."""
     parts = list(zip(*map(_facts, runs, summaries), strict=True))
     shown = parts if len(runs) == 1 else parts[1:]  # a table says the methods of several
-    return " · ".join(filter(None, (_shared(runs, part) for part in shown)))
+    return " · ".join(filter(None, (shared(runs, part) for part in shown)))
 
 
 def _facts(run: RunData, numbers: Summary) -> list[str]:
@@ -102,39 +106,30 @@ def _facts(run: RunData, numbers: Summary) -> list[str]:
     ]
 
 
-def _shared(runs: Sequence[RunData], texts: Sequence[str]) -> str:
-    """A text that all runs share, or that of every run."""
-    if len(set(texts)) == 1:
-        return texts[0]
-    return "; ".join(f"{label}: {text}" for label, text in zip(labels(runs), texts, strict=True))
-
-
 def _headline(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     """Cards for one run, a table for several."""
-    small = _soft(" ".join(explanations(summaries)))
+    small = soft(" ".join(explanations(summaries)))
     if len(runs) > 1:
         columns = comparison(runs, summaries)
         first = next(iter(columns))
         columns[first] = [f"{number} · {cell}" for number, cell in enumerate(columns[first], 1)]
-        names, rows = list(columns).index("seeds"), zip(*columns.values(), strict=True)
-        table = page.table(list(columns), rows, names, stacked=True)
+        names, rows = list(columns).index("seeds"), list(zip(*columns.values(), strict=True))
+        table = page.table(Table(list(columns), rows, names=names), stacked=True)
         return page.section("Comparison", table, small) + _statistics(runs) + _differences(runs)
     (numbers,) = summaries
     cards = [
-        _card(numbers.measures[name].title.capitalize(), value, numbers.measures[name].short)
+        (numbers.measures[name].title.capitalize(), value, numbers.measures[name].short)
         for name, value in numbers.values.items()
         if value is not None
     ]
-    return page.box("div", "\n".join(cards), "cards") + small
+    return page.cards(cards) + small
 
 
 def _statistics(runs: Sequence[RunData]) -> str:
     """Inter-quartile means, and all runs compared with the first."""
     found, names = statistics.statistics(runs), labels(runs)
-    table = page.table(
-        statistics.headings(names[0]), statistics.rows(names, found), names=1, stacked=True
-    )
-    return page.section("Statistics", table, _soft(statistics.caption(names[0], found)))
+    table = page.table(statistics.table(names, found), stacked=True)
+    return page.section("Statistics", table, soft(statistics.caption(names[0], found)))
 
 
 def _differences(runs: Sequence[RunData]) -> str:
@@ -142,8 +137,8 @@ def _differences(runs: Sequence[RunData]) -> str:
     names, rows = ["setting", *labels(runs)], _setting_rows(runs)
     different = [row for row in rows if len(set(row[1:])) > 1]
     text = "All other settings are the same." if different else "All settings are the same."
-    table = page.table(names, different, names=len(names)) if different else ""
-    return page.section("Settings that differ", table, _soft(text))
+    table = page.table(Table(names, different, names=len(names)))
+    return page.section("Settings that differ", table, soft(text))
 
 
 def _meaning(runs: Sequence[RunData], what: str) -> str:
@@ -154,34 +149,28 @@ def _meaning(runs: Sequence[RunData], what: str) -> str:
 
 def _definitions(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     """Definitions of the measures of all runs."""
-    own = _meaning(runs, "score")
-    score = f"The normalised result of an episode{f': {own}' if own else ''}. "
-    score += "Scores are means over partners, seats and episodes."
-    measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
-    defined = [(m.title.capitalize(), m.meaning) for m in measures.values() if m.meaning]
+    own, raw = _meaning(runs, "score"), _meaning(runs, "raw_score")
+    parts = [f"Not normalised: {raw}."] if raw else []
+    if not all(run.has_raw_scores for run in runs):
+        parts.insert(0, f"The normalised result of an episode{f': {own}' if own else ''}.")
+    score = " ".join([*parts, "Scores are means over partners, seats and episodes."])
+    measures = measures_of_all(summaries).values()
+    defined = [(m.title.capitalize(), m.meaning) for m in measures if m.meaning]
     return [("Score", score), *defined, SPREAD]
-
-
-def _card(title: str, estimate: Estimate, text: str) -> str:
-    number, _, after = str(estimate).partition(" ")
-    return page.card(title, number, after, text)
 
 
 def _by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     """A table of one run, or a table per measure of several."""
     if len(runs) > 1:
         return page.section("Results by task", *_compared_by_task(runs, summaries))
-    (numbers,) = summaries
-    if not numbers.by_task:
-        return ""
-    table = page.table(task_headings(numbers), task_rows(numbers), names=2, total=True)
-    return page.section("Results by task", table)
+    return page.section("Results by task", page.table(task_table(summaries[0])))
 
 
 def _compared_by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> list[str]:
     """For every measure a row per task and a column per run."""
     parts = []
-    for name, title in task_titles(summaries).items():
+    titles = {name: title for each in summaries for name, title in task_titles(each).items()}
+    for name, title in titles.items():
         columns = [
             [*map(show, each.by_task.get(name, ())), *[MISSING] * len(_task_titles(runs))]
             for each in summaries
@@ -191,51 +180,44 @@ def _compared_by_task(runs: Sequence[RunData], summaries: Sequence[Summary]) -> 
             for place, task in enumerate(_task_titles(runs))
         ]
         rows.append(["average", *(show(each.values.get(name)) for each in summaries)])
-        table = page.table(["task", *labels(runs)], rows, names=1, total=True)
-        parts += [page.tag("h3", title.capitalize()), table]
+        table = Table(["task", *labels(runs)], rows, total=True)
+        parts += [page.tag("h3", title.capitalize()), page.table(table)]
     return parts
 
 
 def _by_partner(runs: Sequence[RunData]) -> str:
     """Scores by partner and seat, if there are several."""
-    tables = [
-        page.table(partner_headings(run), rows, names=1) if (rows := partner_rows(run)) else ""
-        for run in runs
-    ]
     text = "At the last evaluation, mean over tasks and episodes."
-    return _by_run("Scores by partner and seat", text, runs, tables)
+    return _by_run("Scores by partner and seat", text, runs, partner_table)
 
 
-def _by_run(title: str, text: str, runs: Sequence[RunData], tables: Sequence[str]) -> str:
-    """A table per run that has one, collapsed if there are several runs."""
-    named = zip(labels(runs), tables, strict=True)
+def _by_run(
+    title: str, text: str, runs: Sequence[RunData], table: Callable[[RunData], Table]
+) -> str:
+    """A table per run that has rows, collapsed if there are several runs."""
+    named = zip(labels(runs), map(page.table, map(table, runs)), strict=True)
     shown = [page.details(*each) if len(runs) > 1 else each[1] for each in named if each[1]]
-    return page.section(title, _soft(text), *shown) if shown else ""
+    return page.section(title, soft(text), *shown) if shown else ""
 
 
 def _coordination(runs: Sequence[RunData]) -> str:
     """How the seats share their work, if events were recorded."""
-    tables = [
-        page.table(coordination.HEADINGS, rows, names=1, total=True) if rows else ""
-        for rows in map(coordination.rows, runs)
-    ]
     text = (
         "At the last evaluation, mean over episodes, then tasks. "
         f"{_meaning(runs, 'coordination')} "
         "Role collapse: 0 if all seats do the same amount of work, 1 if one seat does all of it."
     )
-    return _by_run("Coordination", text, runs, tables)
+    return _by_run("Coordination", text, runs, coordination_table)
 
 
 def _plasticity(runs: Sequence[RunData]) -> str:
     """Loss of plasticity, for sequences that are repeated."""
-    found = [(label, plasticity.row(run)) for label, run in zip(labels(runs), runs, strict=True)]
-    cells = [
-        [label, *("-" if values is None else str(mean_over_seeds(values)) for values in row)]
-        for label, row in found
-        if row
+    rows = [
+        [label, *(show(estimate(measure, measure.compute(run))) for measure in PLASTICITY)]
+        for label, run in zip(labels(runs), runs, strict=True)
+        if run.repetitions > 1 and len(run.logged("score")[0])
     ]
-    if not cells:
+    if not rows:
         return ""
     text = (
         "Training scores of a task's later repetitions compared with its first, mean over tasks. "
@@ -243,18 +225,19 @@ def _plasticity(runs: Sequence[RunData]) -> str:
         "if as well as the first time. Dormant: share of dormant units in the policy, mean over "
         "training."
     )
-    return page.section("Plasticity", _soft(text), page.table(plasticity.HEADINGS, cells, names=1))
+    table = Table(["", *(measure.title for measure in PLASTICITY)], rows)
+    return page.section("Plasticity", soft(text), page.table(table))
 
 
 def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
-    measures = {name: m for numbers in summaries for name, m in numbers.measures.items()}
+    measures = measures_of_all(summaries)
     plots = [
         *(
             (measure.title.capitalize(), curves.measure_curve(runs, measure.title, measure.curve))
             for name, measure in measures.items()
             if measure.curve is not None and all(name in each.measures for each in summaries)
         ),
-        ("Training score", curves.training_curve(runs)),
+        *_training_curves(runs),
         (TRANSFER, curves.transfer_curve(runs, summaries)),
         ("Forgetting by task", curves.forgetting_bars(summaries)),
         ("Dormant units", curves.dormant_curve(runs)),
@@ -270,24 +253,28 @@ def _over_the_run(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
         )
     if plots[-1][1]:
         text += f" {STABILITY}: up and to the right is better."
-    drawn = [page.plot(title, svg) for title, svg in plots if svg]
-    return page.section("Over the run", _legend(runs), _soft(text), _grid(drawn))
+    drawn = [(title, svg) for title, svg in plots if svg]
+    return page.section("Over the run", _legend(runs), soft(text), page.plots(drawn))
+
+
+def _training_curves(runs: Sequence[RunData]) -> list[tuple[str, str | None]]:
+    """One for all tasks, or one for each if they have scales of their own."""
+    if not are_raw(runs):
+        return [("Training score", curves.training_curve(runs))]
+    return [
+        (f"Training score: {title}", curves.training_curve(runs, task))
+        for task, title in enumerate(_task_titles(runs))
+    ]
 
 
 def _task_curves(runs: Sequence[RunData]) -> str:
     """A plot per task; only the first are expanded."""
-    plots = [
-        page.plot(title, curves.task_curve(runs, task))
-        for task, title in enumerate(_task_titles(runs))
-    ]
+    plots = [(name, curves.task_curve(runs, task)) for task, name in enumerate(_task_titles(runs))]
     rest = count(len(plots) - FEW, "more task")
-    folded = page.details(rest, _grid(plots[FEW:])) if plots[FEW:] else ""
-    text = (
-        f"{' '.join(_lines(runs))} Grey: the task's own training. "
-        "Dashed: a score of 1, if in range."
-    )
+    folded = page.details(rest, page.plots(plots[FEW:])) if plots[FEW:] else ""
+    text = f"{' '.join(_lines(runs))} Grey: the task's own training. {axis_note(runs)}"
     return page.section(
-        "Learning curves by task", _legend(runs), _soft(text), _grid(plots[:FEW]), folded
+        "Learning curves by task", _legend(runs), soft(text), page.plots(plots[:FEW]), folded
     )
 
 
@@ -302,11 +289,10 @@ def _lines(runs: Sequence[RunData]) -> list[str]:
 
 def _task_titles(runs: Sequence[RunData]) -> list[str]:
     """Number and name of every task; only the number if the runs have different tasks."""
-    titles = []
-    for task in range(max(len(run.task_names) for run in runs)):
-        names = {run.task_names[task] for run in runs if task < len(run.task_names)}
-        titles.append(f"{task + 1} · {names.pop()}" if len(names) == 1 else f"Task {task + 1}")
-    return titles
+    return [
+        f"{number} · {name}" if name else f"Task {number}"
+        for number, name in enumerate(shared_task_names(runs), 1)
+    ]
 
 
 def _legend(runs: Sequence[RunData]) -> str:
@@ -343,7 +329,7 @@ def _pictures_of(run: RunData) -> list[str]:
         ]
         grid = page.box("div", "\n".join(figures), "pictures")
         shown = not groups and len(figures) <= FEW
-        groups.append(_soft(f"Seed {seed}") + grid if shown else page.details(f"Seed {seed}", grid))
+        groups.append(soft(f"Seed {seed}") + grid if shown else page.details(f"Seed {seed}", grid))
     return groups
 
 
@@ -373,12 +359,4 @@ def _setting_rows(runs: Sequence[RunData]) -> list[list[str]]:
 
 def _settings(runs: Sequence[RunData]) -> str:
     heads = ["setting", *(labels(runs) if len(runs) > 1 else ["value"])]
-    return page.table(heads, _setting_rows(runs), names=len(heads))
-
-
-def _grid(plots: Sequence[str]) -> str:
-    return page.box("div", "\n".join(plots), "plots")
-
-
-def _soft(text: str) -> str:
-    return page.tag("p", text, "soft")
+    return page.table(Table(heads, _setting_rows(runs), names=len(heads)))

@@ -13,15 +13,15 @@ from typing import Literal
 
 import numpy as np
 
-from brigade.metrics import meal
+from brigade.metrics import meal, plasticity
 from brigade.metrics.coordination import USEFUL, role_collapse
 from brigade.metrics.result import Floats, MetricResult, known_mean
-from brigade.report import plasticity
 from brigade.report.read import RunData
 
 NO_BASELINES = "not computed (add --baselines)"
-NO_SUCH_TABLES = "not known (the run does not say which pairs these are)"
+NO_SUCH_PAIRS = "not known (the run does not say which pairs these are)"
 REPEATED = "is not defined for a repeated sequence"
+SMOOTHING = 0.05  # width of the Gaussian, as a share of a repetition; the paper gives none
 
 
 @dataclass(frozen=True)
@@ -91,21 +91,8 @@ def mean_of_known(rows: Sequence[Floats | None]) -> Floats | None:
     return np.asarray(np.mean(known, axis=0)) if known else None
 
 
-def relative_to_baselines(
-    metric: Callable[..., MetricResult],
-) -> Callable[[RunData], Floats | None]:
-    """A metric that compares a run with its single-task baselines, over the finished tasks."""
-
-    def compute(run: RunData) -> Floats | None:
-        if why_no_transfer(run):
-            return None
-        return transfer(metric, run)
-
-    return compute
-
-
 def transfer(metric: Callable[..., MetricResult], run: RunData) -> Floats:
-    """[seed]: a metric that compares a run with its single-task baselines."""
+    """[seed]: a metric that compares a run with its single-task baselines, over finished tasks."""
     ended = int((run.task_ends <= run.steps[-1]).sum())
     baseline = run.arrays["baseline_score"]
     values = [
@@ -164,7 +151,7 @@ AFTER_TRAINING = Measure(
 )
 FORWARD_TRANSFER = Measure(
     "forward transfer",
-    relative_to_baselines(meal.forward_transfer),
+    lambda run: None if why_no_transfer(run) else transfer(meal.forward_transfer, run),
     "0: like the single-task baseline, 1: perfect",
     "For every task: (AUC − AUC_b) ÷ (1 − AUC_b), where AUC is the mean score while the task is "
     "trained in the stream and AUC_b that of its single-task baseline; then the mean over tasks "
@@ -174,7 +161,7 @@ FORWARD_TRANSFER = Measure(
 )
 AREA_GAINED = Measure(
     "area gained",
-    relative_to_baselines(meal.area_gained),
+    lambda run: None if why_no_transfer(run) else transfer(meal.area_gained, run),
     "mean score in training minus the baseline's",
     "AUC − AUC_b, the numerator of forward transfer: the mean distance between the learning curve "
     "of a task in the stream and that of its single-task baseline. Unlike the ratio it stays "
@@ -207,14 +194,60 @@ LAST_THIRD = of_tasks("last third of tasks", Fraction(2, 3), Fraction(1))
 
 # --- plasticity ---
 
-AUC_LOSS = Measure("AUC-loss", plasticity.auc_loss, better="lower")
-"""Area under the curve that later repetitions lose."""
-DORMANT = Measure("dormant", plasticity.dormant, better="lower")
+
+def over_repetitions(
+    metric: Callable[[Floats], MetricResult], once: float
+) -> Callable[[RunData], Floats | None]:
+    """A metric of the training scores [repetition, update] of a task, mean over tasks.
+
+    `once` is its value for a sequence that is not repeated, as in the paper.
+    """
+
+    def compute(run: RunData) -> Floats | None:
+        if run.repetitions == 1:
+            return np.full(len(run.seeds), once)
+        _, score = run.logged("score")  # [update, seed]
+        visits = run.repetitions * len(run.task_names)
+        if len(score) < max(2 * visits, len(run.log)) or len(score) % visits:
+            return None  # unfinished, no log, or updates without a score: rows have no task
+        per_task = score.reshape(run.repetitions, len(run.task_names), -1, len(run.seeds))
+        values = [
+            # Over the tasks that scored above 0 in their first repetition; nan if there are none.
+            float(known_mean([metric(trace[..., s]).value for trace in per_task.swapaxes(0, 1)]))
+            for s in range(len(run.seeds))
+        ]
+        return np.array(values)
+
+    return compute
+
+
+def smoothing(reward: Floats) -> float:
+    """The width of the Gaussian, in updates."""
+    return SMOOTHING * reward.shape[1]
+
+
+def dormant_units(run: RunData) -> Floats | None:
+    """[seed]: the share in the policy, mean over training; None if it was not logged."""
+    _, shares = run.logged("dormant")
+    return np.asarray(shares.mean(0)) if len(shares) else None
+
+
+AUC_LOSS = Measure(
+    "AUC-loss",
+    over_repetitions(lambda r: plasticity.auc_loss(r, smoothing(r)), once=0.0),
+    better="lower",
+)
+"""Area under the curve that later repetitions lose (MEAL, equation 4)."""
+DORMANT = Measure("dormant", dormant_units, better="lower")
 """Share of dormant units, mean over training."""
-FINAL_PERFORMANCE_RATIO = Measure("final ratio", plasticity.final_performance_ratio)
-"""Final performance, later repetitions to the first."""
-RAW_AUC_RATIO = Measure("raw AUC ratio", plasticity.raw_auc_ratio)
-"""Area under the curve, later repetitions to the first."""
+FINAL_PERFORMANCE_RATIO = Measure(
+    "final ratio",
+    over_repetitions(lambda r: plasticity.final_performance_ratio(r, smoothing(r)), once=1.0),
+)
+"""Final performance, later repetitions to the first (MEAL, equation 5)."""
+RAW_AUC_RATIO = Measure("raw AUC ratio", over_repetitions(plasticity.raw_auc_ratio, once=1.0))
+"""Area under the curve, later repetitions to the first, not smoothed (MEAL, equation 6)."""
+PLASTICITY = (AUC_LOSS, FINAL_PERFORMANCE_RATIO, RAW_AUC_RATIO, DORMANT)
 
 # --- coordination ---
 
@@ -240,14 +273,14 @@ COLLAPSE = Measure(
 # --- populations and partners ---
 
 
-def of_tables(
+def of_pairs(
     title: str,
     which: Callable[[RunData], np.ndarray],
     short: str,
     meaning: str,
     better: Literal["higher", "lower", "neither"] = "higher",
 ) -> Measure:
-    """The mean score over some of the tables that evaluations of a population play."""
+    """The mean score over some of the pairs [partner] that evaluations of a population play."""
 
     def curve(run: RunData) -> Floats:
         score, chosen = run.mean("score", "eval", "partner", "seed"), which(run)
@@ -257,40 +290,35 @@ def of_tables(
         return curve(run)[-1] if which(run).any() else None
 
     return Measure(
-        title, compute, short, meaning, better, curve=curve, unknown=lambda run: NO_SUCH_TABLES
+        title, compute, short, meaning, better, curve=curve, unknown=lambda run: NO_SUCH_PAIRS
     )
 
 
-def every_table(run: RunData) -> np.ndarray:
-    """[partner] bool: all of them."""
-    return np.ones(len(run.partner_names), bool)
-
-
 def own_pairs(run: RunData) -> np.ndarray:
-    """[partner] bool: tables of a partner and its own best response, as its generator says."""
+    """[partner] bool: pairs of a partner and its own best response, as its generator says."""
     return run.in_set("own", "partner_names")
 
 
 def other_pairs(run: RunData) -> np.ndarray:
-    """[partner] bool: all other tables; none if it is not known which are own."""
+    """[partner] bool: all other pairs; none if it is not known which are own."""
     own = own_pairs(run)
     return ~own & own.any()
 
 
-SELF_PLAY = of_tables(
+SELF_PLAY = of_pairs(
     "self-play",
-    every_table,
+    lambda run: np.ones(len(run.partner_names), bool),
     "score with copies of itself, mean over members",
     "The score of every member with copies of itself on all seats, at the last evaluation, mean "
     "over members and tasks.",
 )
-OWN_PAIRS = of_tables(
+OWN_PAIRS = of_pairs(
     "own pairs",
     own_pairs,
     "score of partners with their own best response",
     "The score of every partner with the best response trained for it, mean over pairs.",
 )
-OTHER_PAIRS = of_tables(
+OTHER_PAIRS = of_pairs(
     "other pairs",
     other_pairs,
     "score of partners with others' best responses",

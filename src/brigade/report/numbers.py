@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from brigade.report.estimate import Estimate
 from brigade.report.read import RunData
-from brigade.report.summary import Summary, summary
+from brigade.report.summary import Summary, measures_of_all, summary
 from brigade.report.table import Table
 from brigade.runs.folder import write_atomically
 
 SCORES = ("run", "seed", "task", "task_name", "partner", "seat", "steps", "score", "return")
 SUMMARY = ("run", "benchmark", "method", "seeds", "task", "task_name")
-SPREAD = ("", "_half_width", "_min", "_max")  # after the name of a measure
+# What follows the name of a measure, and what it is of an estimate.
+SPREAD = {"": "mean", "_half_width": "half_width", "_min": "min", "_max": "max"}
 SEEDS = ("run", "benchmark", "method", "seed", "task", "task_name")
 
 
@@ -28,14 +29,13 @@ def write_csv(runs: Sequence[RunData], folder: Path) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     summaries = [summary(run) for run in runs]
-    measures = list(dict.fromkeys(name for numbers in summaries for name in numbers.measures))
+    measures = list(measures_of_all(summaries))
     estimates = [f"{name}{end}" for name in measures for end in SPREAD]
+    means, by_seed = _total_rows(runs, summaries, measures)
     contents = {
         "scores.csv": Table(SCORES, list(_score_rows(runs))),
-        "summary.csv": Table(
-            (*SUMMARY, *estimates), list(_summary_rows(runs, summaries, measures))
-        ),
-        "seeds.csv": Table((*SEEDS, *measures), list(_seed_rows(runs, summaries, measures))),
+        "summary.csv": Table((*SUMMARY, *estimates), means),
+        "seeds.csv": Table((*SEEDS, *measures), by_seed),
     }
     for name, table in contents.items():
         write_atomically(folder / name, table.to_csv())
@@ -55,26 +55,22 @@ def _score_rows(runs: Sequence[RunData]) -> Iterator[Sequence[Any]]:
                 yield (*row, float(value), float(returns[index]))
 
 
-def _summary_rows(
+def _total_rows(
     runs: Sequence[RunData], summaries: Sequence[Summary], measures: Sequence[str]
-) -> Iterator[Sequence[Any]]:
-    """A row per task, then one for the whole run, whose task is `all`."""
-    for label, numbers in zip(_names(runs), summaries, strict=True):
-        run = (label, numbers.benchmark, numbers.method, numbers.seeds)
-        for task, name, estimates in _tasks(numbers, measures):
-            yield (*run, task, name, *_cells(estimates))
-
-
-def _seed_rows(
-    runs: Sequence[RunData], summaries: Sequence[Summary], measures: Sequence[str]
-) -> Iterator[Sequence[Any]]:
-    """The same rows for every seed."""
+) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
+    """A row per task, then one for the whole run, whose task is `all`; and the same by seed."""
+    means: list[Sequence[Any]] = []
+    by_seed: list[Sequence[Any]] = []
     for label, run, numbers in zip(_names(runs), runs, summaries, strict=True):
+        of_run = (label, numbers.benchmark, numbers.method)
         for task, name, estimates in _tasks(numbers, measures):
+            known = [each.numbers if each else {} for each in estimates]
+            cells = (found.get(of, np.nan) for found in known for of in SPREAD.values())
+            means.append((*of_run, numbers.seeds, task, name, *cells))
             for place, seed in enumerate(run.seeds):
                 values = (each.values[place] if each else np.nan for each in estimates)
-                named = (label, numbers.benchmark, numbers.method, seed, task, name)
-                yield (*named, *values)
+                by_seed.append((*of_run, seed, task, name, *values))
+    return means, by_seed
 
 
 def _tasks(
@@ -85,15 +81,6 @@ def _tasks(
     for index, name in enumerate(numbers.task_names):
         yield index + 1, name, [row[index] if row else None for row in by_task]
     yield "all", "", [numbers.values.get(name) for name in measures]
-
-
-def _cells(estimates: Iterable[Estimate | None]) -> Iterator[float]:
-    """Mean, half-width of the interval, lowest and highest seed; nan if unknown."""
-    unknown = (np.nan,) * len(SPREAD)
-    for each in estimates:
-        yield from (
-            (each.mean, each.half_width, min(each.values), max(each.values)) if each else unknown
-        )
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:

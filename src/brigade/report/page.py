@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import starmap
 
 from brigade.report.style import CSS
+from brigade.report.table import Table
 
 # The page may load and execute nothing, whatever the run folder contains.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -43,6 +45,16 @@ def section(title: str, *markup: str) -> str:
     return f"<section>\n{tag('h2', title)}\n{below}\n</section>" if below else ""
 
 
+def soft(text: str) -> str:
+    """A paragraph in small print."""
+    return tag("p", text, "soft")
+
+
+def plots(titled: Iterable[tuple[str, str]]) -> str:
+    """Titles and SVG of plots, side by side."""
+    return box("div", "\n".join(starmap(plot, titled)), "plots")
+
+
 def details(title: str, markup: str) -> str:
     """Content that is collapsed at first."""
     return f"<details>\n{tag('summary', title)}\n{markup}\n</details>"
@@ -55,26 +67,26 @@ def card(title: str, number: str, after: str, text: str) -> str:
     return box("div", tag("h3", title) + value + tag("div", text, "soft"), "card")
 
 
-def table(
-    headings: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    names: int,
-    total: bool = False,
-    stacked: bool = False,
-) -> str:
-    """`names` left-aligned columns, then right-aligned numbers; `total` sets the last row bold.
+def cards(entries: Iterable[tuple[str, object, str]]) -> str:
+    """Cards side by side: title, number with what stands beside it, description."""
+    shown = ((title, *str(number).partition(" ")[::2], text) for title, number, text in entries)
+    return box("div", "\n".join(starmap(card, shown)), "cards")
+
+
+def table(shown: Table, stacked: bool = False) -> str:
+    """Names are left-aligned, numbers right-aligned; empty if there are no rows.
 
     On a narrow screen a `stacked` table has a block per row and a line per cell; others scroll
     sideways with their first column in place.
     """
-    body = list(rows)
-    labels = headings if stacked else ()
-    lines = [_row("th", headings, names, "head")]
-    for index, row in enumerate(body):
-        last = total and index == len(body) - 1
-        lines.append(_row("td", row, names, "total" if last else "", labels))
-    css = "wide stacked" if stacked else "wide"
-    return box("div", box("table", "\n".join(lines)), css)
+    if not shown.rows:
+        return ""
+    labels = shown.headings if stacked else ()
+    lines = [_row("th", shown.headings, shown.names, "head")]
+    for index, row in enumerate(shown.rows, 1):
+        css = "total" if shown.total and index == len(shown.rows) else ""
+        lines.append(_row("td", row, shown.names, css, labels))
+    return box("div", box("table", "\n".join(lines)), "wide stacked" if stacked else "wide")
 
 
 def _row(cell: str, texts: Sequence[str], names: int, css: str, labels: Sequence[str] = ()) -> str:
@@ -104,10 +116,10 @@ def plot(title: str, svg: str) -> str:
     return box("figure", tag("h3", title) + svg)
 
 
-def picture(title: str, png: bytes) -> str:
-    """A PNG embedded in the page."""
-    data = base64.b64encode(png).decode("ascii")
-    image = f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">'
+def picture(title: str, content: bytes, kind: str = "png") -> str:
+    """A picture embedded in the page."""
+    data = base64.b64encode(content).decode("ascii")
+    image = f'<img alt="{escape(title)}" src="data:image/{kind};base64,{data}">'
     return box("figure", tag("h3", title) + image)
 
 

@@ -12,7 +12,7 @@ from brigade.metrics.result import Floats
 from brigade.metrics.stats import mean_and_interval
 from brigade.report.estimate import Estimate, Spread, spread_for
 from brigade.report.read import RunData
-from brigade.report.style import INK, LINE, SHADE, Look, series
+from brigade.report.style import INK, LINE, SHADE, Look
 
 MAX_POINTS = 200  # per line; more are not visible and make the file large
 
@@ -66,23 +66,36 @@ def spread_marks(
         axes.plot([x, x], np.clip(value.bounds(spread), *axes.get_ylim()), color=colour, lw=0.9)
 
 
+def are_raw(runs: Sequence[RunData]) -> bool:
+    """Whether scores of different tasks cannot share an axis."""
+    return any(run.has_raw_scores for run in runs)
+
+
+def axis_note(runs: Sequence[RunData]) -> str:
+    """What `score_axis` draws, in words."""
+    if are_raw(runs):
+        return "Scores are not normalised, so every task has an axis of its own."
+    return "Dashed: a score of 1, if in range."
+
+
 def score_axis(
-    axes: Axes, runs: Sequence[RunData], scale: float, more: Sequence[Floats] = ()
+    axes: Axes, runs: Sequence[RunData], drawn: Sequence[Floats], alike: bool = True
 ) -> None:
-    """The same limits on every plot, for comparison; a dashed line marks a score of 1."""
-    low, high = score_limits([*more, *(run.score for run in runs)])
-    axes.set_ylim(low, high)
-    steps_axis(axes, runs, scale)
-    if high > 0.85:
-        axes.axhline(1.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
+    """An axis for the scores drawn, whatever their intervals; a dashed line marks a score of 1.
 
-
-def score_limits(scores: Sequence[Floats]) -> tuple[float, float]:
-    """Limits of an axis for all of these scores, whatever their intervals."""
-    seen = np.concatenate([values.ravel() for values in scores])
+    `alike`: with the same limits on every plot, for comparison. Raw scores have neither.
+    """
+    raw = are_raw(runs)
+    fitted = [*drawn, *(run.score for run in runs)] if alike and not raw else drawn
+    seen = np.concatenate([values.ravel() for values in fitted])
     seen = seen[np.isfinite(seen)]
-    low, high = (min(0.0, seen.min()), seen.max()) if seen.size else (0.0, 1.0)
-    return 1.1 * low, 1.1 * high + 0.1
+    low, high = (seen.min(), seen.max()) if seen.size else (0.0, 1.0)
+    if raw:
+        margin = 0.05 * (high - low) or 1.0
+        axes.set_ylim(low - margin, high + margin)
+    else:
+        axes.set_ylim(1.1 * min(0.0, low), 1.1 * high + 0.1)
+        axes.axhline(1.0, color=LINE, lw=0.8, ls="--", zorder=0.5)
 
 
 def steps_axis(axes: Axes, runs: Sequence[RunData], scale: float) -> None:
@@ -90,23 +103,17 @@ def steps_axis(axes: Axes, runs: Sequence[RunData], scale: float) -> None:
     axes.set_xlim(0, max(run.task_ends[-1] for run in runs) / scale)
 
 
-def stripes(axes: Axes, runs: Sequence[RunData], scale: float) -> None:
-    """Shade the training of every other task, if all runs have the same schedule."""
-    if same_schedule(runs):
-        visits = [visit for task in range(len(runs[0].task_ends)) for visit in runs[0].visits(task)]
-        for start, end in sorted(visits)[::2]:
-            _shade(axes, start / scale, end / scale)
-
-
-def shade_task(axes: Axes, runs: Sequence[RunData], task: int, scale: float) -> None:
-    """Shade the training of a task, if all runs have the same schedule."""
-    if same_schedule(runs):
-        for start, end in runs[0].visits(task):
-            _shade(axes, start / scale, end / scale)
-
-
-def _shade(axes: Axes, start: float, end: float) -> None:
-    axes.axvspan(start, end, color=SHADE, lw=0, zorder=0)
+def shade(axes: Axes, runs: Sequence[RunData], scale: float, task: int | None = None) -> None:
+    """Shade the training of a task, or of every other one, if all runs have the same schedule."""
+    if not same_schedule(runs):
+        return
+    if task is None:
+        tasks = range(len(runs[0].task_ends))
+        visits = sorted(visit for each in tasks for visit in runs[0].visits(each))[::2]
+    else:
+        visits = runs[0].visits(task)
+    for start, end in visits:
+        axes.axvspan(start / scale, end / scale, color=SHADE, lw=0, zorder=0)
 
 
 def same_schedule(runs: Sequence[RunData]) -> bool:
@@ -127,17 +134,13 @@ def task_lines(
     spread: Spread = "auto",
 ) -> None:
     """The score of one task over the whole run, with its own training shaded."""
-    shade_task(axes, runs, task, scale)
-    score_axis(axes, runs, scale)
+    shade(axes, runs, scale, task)
+    steps_axis(axes, runs, scale)
+    score_axis(axes, runs, [run.score[:, task : task + 1] for run in runs])
     for run, look in zip(runs, looks, strict=True):
         if task < len(run.task_ends):
             keep = thin(run.steps, run.task_starts[task], run.task_ends[task])
             line(axes, look, run.steps[keep] / scale, run.score[keep, task], spread)
-
-
-def plain_looks(number: int) -> list[Look]:
-    """Colours and dashes of the page's lines."""
-    return [series(index) for index in range(number)]
 
 
 def unit(runs: Sequence[RunData]) -> tuple[float, str]:

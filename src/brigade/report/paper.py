@@ -64,16 +64,14 @@ def _fill(folder: Path, runs: Sequence[RunData], spread: Spread) -> None:
     summaries = [summary(run) for run in runs]
     tables = paper_tables(runs, summaries, spread)
     figures = paper_figures(runs, describe(runs, summaries), spread)
+    contents = {f"tables/{name}": each for t in tables for name, each in t.files().items()}
+    contents |= {f"figures/{name}": each for f in figures for name, each in f.files().items()}
+    contents["tables/matrix.csv"] = _matrix_csv(runs)
+    contents["figures/figures.tex"] = _figures_tex(figures)
     (folder / "tables").mkdir()
     (folder / "figures").mkdir()
-    for table in tables:
-        for name, content in table.files().items():
-            (folder / "tables" / name).write_bytes(content)
-    (folder / "tables" / "matrix.csv").write_bytes(_matrix_csv(runs))
-    for figure in figures:
-        for name, content in figure.files().items():
-            (folder / "figures" / name).write_bytes(content)
-    (folder / "figures" / "figures.tex").write_bytes(_figures_tex(figures))
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
     (folder / "captions.txt").write_bytes(_captions(tables, figures))
     write_report(runs, folder)
     write_csv(runs, folder)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brigade.report import statistics
 from brigade.report.estimate import SPREADS, Estimate, Spread, spread_for
 from brigade.report.measures import Measure
 from brigade.report.read import RunData
-from brigade.report.summary import Summary
+from brigade.report.summary import Summary, measures_of_all
 from brigade.report.table import Cell, Table, as_bytes
 from brigade.report.table import markdown as escape
-from brigade.report.tables import count, labels, schedule, unlike
+from brigade.report.tables import count, labels, schedule, shared, shared_task_names, unlike
 
 ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
 COLUMNS = ("mean", "std", "standard_error", "half_width", "min", "max")  # of an estimate in a CSV
@@ -44,28 +44,29 @@ def paper_tables(
     runs: Sequence[RunData], summaries: Sequence[Summary], spread: Spread
 ) -> list[PaperTable]:
     """All measures by run, every measure by task, and statistics of several runs."""
-    tables = [results_table(runs, summaries, spread)]
-    for name, measure in measures_of_all(summaries).items():
+    tables = [measures_table(runs, summaries, spread)]
+    for name, measure in known_measures(summaries).items():
         if all(name in numbers.by_task for numbers in summaries):
-            tables.append(task_table(runs, summaries, name, measure, spread))
+            tables.append(measure_by_task(runs, summaries, name, measure, spread))
     if len(runs) > 1:
         tables.append(statistics_table(runs, summaries, spread))
     return tables
 
 
-def measures_of_all(summaries: Sequence[Summary]) -> dict[str, Measure]:
+def known_measures(summaries: Sequence[Summary]) -> dict[str, Measure]:
     """The measures of which at least one run has a value."""
-    named = {name: m for numbers in summaries for name, m in numbers.measures.items()}
     return {
-        name: m for name, m in named.items() if any(each.values.get(name) for each in summaries)
+        name: measure
+        for name, measure in measures_of_all(summaries).items()
+        if any(each.values.get(name) for each in summaries)
     }
 
 
-def results_table(
+def measures_table(
     runs: Sequence[RunData], summaries: Sequence[Summary], spread: Spread
 ) -> PaperTable:
     """A row per run, a column per measure."""
-    measures, names = measures_of_all(summaries), labels(runs)
+    measures, names = known_measures(summaries), labels(runs)
     columns = {
         name: estimate_cells(
             [each.values.get(name) for each in summaries], measure, spread, not unlike(summaries)
@@ -87,7 +88,7 @@ def results_table(
     return PaperTable("results", shown, Table(csv_columns, numbers))
 
 
-def task_table(
+def measure_by_task(
     runs: Sequence[RunData],
     summaries: Sequence[Summary],
     name: str,
@@ -95,11 +96,10 @@ def task_table(
     spread: Spread,
 ) -> PaperTable:
     """A row per task, a column per run, and the average."""
-    number = max(len(each.task_names) for each in summaries)
-    names = [f"{task + 1} {_task_name(summaries, task)}".strip() for task in range(number)]
+    names = [f"{task} {name}".strip() for task, name in enumerate(shared_task_names(runs), 1)]
     found = [
         [each.by_task[name][task] if task < len(each.task_names) else None for each in summaries]
-        for task in range(number)
+        for task in range(len(names))
     ]
     found.append([each.values.get(name) for each in summaries])
     names.append("average")
@@ -121,20 +121,13 @@ def _task_title(measure: Measure) -> str:
     return f"{measure.title.capitalize()}{end}"
 
 
-def _task_name(summaries: Sequence[Summary], task: int) -> str:
-    names = {each.task_names[task] for each in summaries if task < len(each.task_names)}
-    return names.pop() if len(names) == 1 else ""
-
-
 def statistics_table(
     runs: Sequence[RunData], summaries: Sequence[Summary], spread: Spread
 ) -> PaperTable:
     """Inter-quartile means, and every run compared with the first."""
     found, names = statistics.statistics(runs), labels(runs)
-    rows = [
-        [Cell(row[0]), Cell(row[1]), *map(Cell.of, row[2:])]
-        for row in statistics.rows(names, found, spread)
-    ]
+    table = statistics.table(names, found, spread)
+    rows = [[Cell(row[0]), Cell(row[1]), *map(Cell.of, row[2:])] for row in table.rows]
     columns = ["run", "seeds", *(f"mean_score_{end}" for end in COLUMNS)]
     columns += [f"{name}{end}" for name in ("iqm", "improvement") for end in ("", "_low", "_high")]
     columns += ["difference", "p", "common_seeds"]
@@ -152,7 +145,7 @@ def statistics_table(
     ]
     text = f"{statistics.caption(names[0], found)} {describe(runs, summaries)}"
     caption = f"{text} Mean score: over tasks and seeds. {spread_note(summaries, spread)}".strip()
-    shown = Table(statistics.headings(names[0]), rows, caption)
+    shown = Table(table.headings, rows, caption)
     return PaperTable("statistics", shown, Table(columns, numbers))
 
 
@@ -160,28 +153,17 @@ def estimate_cells(
     values: Sequence[Estimate | None], measure: Measure, spread: Spread, bold: bool = True
 ) -> list[Cell]:
     """One cell per run; the best of several are bold, as far as the digits shown tell."""
-    shown = [None if value is None else value.show(spread).partition(" ") for value in values]
-    means = [float(text[0]) for text in shown if text is not None and text[0] != "-"]
+    cells = [Cell.of("-" if value is None else value.show(spread)) for value in values]
+    means = [float(cell.text) for cell in cells if cell.text != "-"]
     pick: Mapping[str, Callable[[list[float]], float]] = {"higher": max, "lower": min}
     compared = bold and measure.better in pick and len(means) > 1
     best = pick[measure.better](means) if compared else None
-    return [
-        Cell("-")
-        if text is None
-        else Cell(text[0], text[2], text[0] != "-" and float(text[0]) == best)
-        for text in shown
-    ]
+    return [replace(cell, best=cell.text != "-" and float(cell.text) == best) for cell in cells]
 
 
 def _numbers(values: Sequence[Estimate | None]) -> list[float | None]:
-    cells: list[float | None] = []
-    for each in values:
-        if each is None:
-            cells += [None] * len(COLUMNS)
-        else:
-            cells += [each.mean, each.std, each.standard_error, each.half_width]
-            cells += [min(each.values), max(each.values)]
-    return cells
+    unknown: Sequence[float | None] = (None,) * len(COLUMNS)
+    return [cell for each in values for cell in (each.numbers.values() if each else unknown)]
 
 
 # --- Captions ---
@@ -189,11 +171,7 @@ def _numbers(values: Sequence[Estimate | None]) -> list[float | None]:
 
 def describe(runs: Sequence[RunData], summaries: Sequence[Summary]) -> str:
     """Benchmark, learner, schedule and seeds; by run where they differ."""
-    whole = [_setup(run, numbers) for run, numbers in zip(runs, summaries, strict=True)]
-    if len(set(whole)) == 1:
-        return f"{whole[0]}."
-    parts = [f"{label}: {text}" for label, text in zip(labels(runs), whole, strict=True)]
-    return f"{'; '.join(parts)}."
+    return f"{shared(runs, list(map(_setup, runs, summaries)))}."
 
 
 def _setup(run: RunData, numbers: Summary) -> str:

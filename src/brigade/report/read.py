@@ -129,6 +129,11 @@ class RunData:
         return self.mean("returns", "eval", "task", "seed")
 
     @property
+    def has_raw_scores(self) -> bool:
+        """Whether scores are not normalised: then every task has a scale of its own."""
+        return "raw_score" in self.meanings
+
+    @property
     def is_population(self) -> bool:
         """Whether a generator trained a population."""
         return self.setting("generator") not in ("", "none")

@@ -17,6 +17,7 @@ from brigade.metrics.stats import (
 from brigade.report.estimate import Estimate, Spread
 from brigade.report.read import RunData
 from brigade.report.summary import mean_over_seeds
+from brigade.report.table import Table
 
 SIGNIFICANT = 0.05
 
@@ -78,17 +79,10 @@ def _paired(first: RunData, run: RunData) -> PairedTest | None:
     return paired_test(ours, theirs)
 
 
-def headings(first: str) -> list[str]:
-    """The headings of `rows`; `first` is the label of the first run."""
-    better = f"P({first} better)"
-    return ["run", "seeds", "mean score", "IQM", better, f"{first} minus run", "p"]
-
-
-def rows(
-    labels: Sequence[str], found: Sequence[Statistics], spread: Spread = "auto"
-) -> list[list[str]]:
-    """The table as text."""
-    return [
+def table(labels: Sequence[str], found: Sequence[Statistics], spread: Spread = "auto") -> Table:
+    """A row per run."""
+    headings = ["run", "seeds", "mean score", "IQM", f"P({labels[0]} better)"]
+    rows = [
         [
             label,
             str(len(each.mean.values)),
@@ -100,6 +94,7 @@ def rows(
         ]
         for label, each in zip(labels, found, strict=True)
     ]
+    return Table([*headings, f"{labels[0]} minus run", "p"], rows)
 
 
 def show_interval(interval: Interval | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Okabe and Ito's colour-blind safe palette; brighter on a dark background.
 SERIES = (
@@ -19,6 +19,15 @@ PRINT_DASHES = ("solid", "dashed", "dashdot", "dotted", (0, (5, 1, 1, 1, 1, 1)),
 PRINT_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 INK, LINE, SHADE = "#1f2430", "#9aa3ad", "#eceff3"
+# What all plots of runs share, for Matplotlib.
+AXES: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "text.color": INK,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 THEME = {
     "ink": (INK, "#e8eaee"),
     "line": (LINE, "#6f7986"),

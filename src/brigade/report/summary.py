@@ -68,6 +68,11 @@ def measures_of(run: RunData) -> dict[str, Measure]:
     return {name: find(name) for name in run.measures if name in known}
 
 
+def measures_of_all(summaries: Sequence[Summary]) -> dict[str, Measure]:
+    """The measures of all runs by name, in the order of tables."""
+    return {name: measure for each in summaries for name, measure in each.measures.items()}
+
+
 def find(name: str) -> Measure:
     """A measure by name."""
     measure = registry.get("measures", name)

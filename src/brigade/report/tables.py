@@ -1,19 +1,24 @@
-"""What the tables of one or more runs have in them."""
+"""Tables of one or more runs for terminal and page, and what is said of runs in words."""
 
 from __future__ import annotations
 
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TypeAlias
 
+import numpy as np
 from rich.console import Console
 
+from brigade.metrics.coordination import IDLE, USEFUL, delivery_share, idle_share, role_collapse
+from brigade.metrics.result import Floats, known_mean
 from brigade.report.estimate import FEW, Estimate, spread_for
 from brigade.report.read import RunData
-from brigade.report.summary import Summary, mean_over_seeds, summary
+from brigade.report.summary import Summary, mean_over_seeds, measures_of_all, summary
 from brigade.report.table import MISSING, Frame, Table, print_line
 
+WORK = ("", "deliveries", "idle", "role collapse")
 Columns: TypeAlias = dict[str, list[str]]  # cells by heading
 
 
@@ -32,43 +37,44 @@ def labels(runs: Sequence[RunData]) -> list[str]:
     return [str(run.path) for run in runs]
 
 
+def shared(runs: Sequence[RunData], texts: Sequence[str]) -> str:
+    """A text that all runs share, or that of every run."""
+    if len(set(texts)) == 1:
+        return texts[0]
+    return "; ".join(f"{label}: {text}" for label, text in zip(labels(runs), texts, strict=True))
+
+
+def shared_task_names(runs: Sequence[RunData]) -> list[str]:
+    """The name of every task of any run; empty where the runs have different ones."""
+    by_task = zip_longest(*(run.task_names for run in runs))
+    found = [{name for name in names if name is not None} for names in by_task]
+    return [names.pop() if len(names) == 1 else "" for names in found]
+
+
 def show(estimate: Estimate | None) -> str:
     """An estimate, or a dash if it is not known."""
     return MISSING if estimate is None else str(estimate)
 
 
-def task_headings(numbers: Summary) -> list[str]:
-    """The headings of `task_rows`."""
-    heads = [
-        numbers.measures[name].task_title or numbers.measures[name].title
-        for name in _task_measures(numbers)
-    ]
-    now = [head if numbers.finished else head.replace("at the end", "now") for head in heads]
-    return ["", "task", *now]
-
-
-def task_titles(summaries: Sequence[Summary]) -> dict[str, str]:
-    """The titles of all measures that are defined per task, by name."""
-    titles: dict[str, str] = {}
-    for numbers in summaries:
-        titles |= dict(zip(_task_measures(numbers), task_headings(numbers)[2:], strict=True))
+def task_titles(numbers: Summary) -> dict[str, str]:
+    """The titles of the measures that are defined per task, by name, in chronological order."""
+    order = {"after_training": 0, "current_score": 0, "average_score": 1}
+    titles = {}
+    for name in sorted(numbers.by_task, key=lambda name: order.get(name, 2)):
+        title = numbers.measures[name].task_title or numbers.measures[name].title
+        titles[name] = title if numbers.finished else title.replace("at the end", "now")
     return titles
 
 
-def task_rows(numbers: Summary) -> list[list[str]]:
-    """A row per task, then the averages."""
-    measures = _task_measures(numbers)
+def task_table(numbers: Summary) -> Table:
+    """A row per task, then the averages; no rows if no measure is defined per task."""
+    titles = task_titles(numbers)
     rows = [
-        [str(index + 1), task, *(show(numbers.by_task[name][index]) for name in measures)]
+        [str(index + 1), task, *(show(numbers.by_task[name][index]) for name in titles)]
         for index, task in enumerate(numbers.task_names)
     ]
-    return [*rows, ["", "average", *(show(numbers.values[name]) for name in measures)]]
-
-
-def _task_measures(numbers: Summary) -> list[str]:
-    """The measures that are defined per task, in chronological order."""
-    order = {"after_training": 0, "current_score": 0, "average_score": 1}
-    return sorted(numbers.by_task, key=lambda name: order.get(name, 2))
+    rows.append(["", "average", *(show(numbers.values[name]) for name in titles)])
+    return Table(["", "task", *titles.values()], rows if titles else [], names=2, total=True)
 
 
 def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> Columns:
@@ -88,8 +94,7 @@ def comparison(runs: Sequence[RunData], summaries: Sequence[Summary]) -> Columns
         del columns["run"]
     elif all(run.title for run in runs):  # who names the runs needs no other names
         del columns["method"]
-    named = {name: m for numbers in summaries for name, m in numbers.measures.items()}
-    for name, measure in named.items():
+    for name, measure in measures_of_all(summaries).items():
         cells = [numbers.values.get(name) for numbers in summaries]
         if any(cells):
             columns[measure.title] = [show(cell) for cell in cells]
@@ -183,33 +188,51 @@ def unlike(summaries: Sequence[Summary]) -> list[str]:
     return []
 
 
-def partner_rows(run: RunData) -> list[list[str]]:
-    """Final scores by partner and seat, mean over tasks; empty if there is only one of each."""
-    score = run.mean("score", "eval", "partner", "seat", "seed")[-1]
-    if score.shape[:2] == (1, 1):
-        return []
-    return [
-        [name, *(str(mean_over_seeds(seats[seat])) for seat in range(score.shape[1]))]
-        for name, seats in zip(run.partner_names, score, strict=True)
+def partner_table(run: RunData) -> Table:
+    """Final scores by partner and seat, mean over tasks; no rows if there is only one of each."""
+    score, seats = run.mean("score", "eval", "partner", "seat", "seed")[-1], run.seat_names
+    rows = [
+        [name, *map(str, map(mean_over_seeds, by_seat))]
+        for name, by_seat in zip(run.partner_names, score, strict=True)
     ]
-
-
-def partner_headings(run: RunData) -> list[str]:
-    """The headings of `partner_rows`."""
-    seats = run.seat_names
-    return ["with", *(["score"] if seats == ["all"] else [f"on seat {name}" for name in seats])]
+    heads = ["score"] if seats == ["all"] else [f"on seat {name}" for name in seats]
+    return Table(["with", *heads], rows if score.shape[:2] != (1, 1) else [])
 
 
 def partner_lines(run: RunData) -> list[str]:
-    """`partner_rows` as lines of text."""
-    rows = partner_rows(run)
-    heads = partner_headings(run)[1:]
+    """`partner_table` as lines of text."""
+    table = partner_table(run)
     start = "" if run.is_population else "with "
     return [
-        f"  {start}{row[0]}: "
-        + ", ".join(f"{head} {cell}" for head, cell in zip(heads, row[1:], strict=True))
-        for row in rows
+        f"  {start}{name}: "
+        + ", ".join(f"{head} {cell}" for head, cell in zip(table.headings[1:], cells, strict=True))
+        for name, *cells in table.rows
     ]
+
+
+def coordination_table(run: RunData) -> Table:
+    """How seats share their work at the last evaluation: a row per seat, then the team.
+
+    No rows if the environment does not record these events.
+    """
+    names = [str(name) for name in run.arrays.get("event_names", ())]
+    if not {*USEFUL, *IDLE} <= set(names):
+        return Table(WORK, [])
+    last = run.mean("events", "eval", "task", "seed", "player", "kind")[-1]
+    deliveries, steps = delivery_share(last, names), float(run.arrays["horizon"])
+    idle = idle_share(last, names, steps)
+    seats = [
+        [f"seat {seat}", _mean_of_tasks(deliveries[..., seat]), _mean_of_tasks(idle[..., seat]), ""]
+        for seat in range(last.shape[2])
+    ]
+    team = ["team", "", _mean_of_tasks(idle.mean(-1)), _mean_of_tasks(role_collapse(last, names))]
+    return Table(WORK, [*seats, team], total=True)
+
+
+def _mean_of_tasks(values: Floats) -> str:
+    """Values [task, seed]: the mean over tasks, then over seeds."""
+    by_seed = known_mean(values)  # nan, shown as -, if no task has a delivery
+    return str(mean_over_seeds(by_seed)) if np.isfinite(by_seed).all() else "-"
 
 
 def print_summary(console: Console, runs: Sequence[RunData]) -> None:
@@ -220,8 +243,7 @@ def print_summary(console: Console, runs: Sequence[RunData]) -> None:
         (numbers,) = summaries
         print_line(console, headline(runs[0], numbers))
         if numbers.by_task:
-            table = Table(task_headings(numbers), task_rows(numbers), names=2, total=True)
-            table.to_terminal(console, frame)
+            task_table(numbers).to_terminal(console, frame)
         rest = [
             f"{numbers.measures[name].title} {value}"
             for name, value in numbers.values.items()

@@ -30,9 +30,9 @@ class Behaviour:
 
 
 def read_behaviour(arrays: dict[str, np.ndarray]) -> Behaviour:
-    """The behaviour of a run of `hsp`: two tables per pair, the response on seat 0, then 1."""
-    events = arrays["events"][-1, 0, :, 0, 0]  # [tables, players, kinds]
-    returns = arrays["returns"][-1, 0, :, 0, 0].mean(-1)  # [tables]
+    """The behaviour of a run of `hsp`: two rows per pair, the response on seat 0, then 1."""
+    events = arrays["events"][-1, 0, :, 0, 0]  # [row, player, kind]
+    returns = arrays["returns"][-1, 0, :, 0, 0].mean(-1)  # [row]
     kinds = arrays["event_names"].tolist()
     events = events.reshape(-1, 2, *events.shape[1:])  # [pair, the response's seat, player, kind]
     by_seat = returns.reshape(-1, 2)

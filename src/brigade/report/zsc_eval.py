@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from brigade.benchmarks.published import published
 from brigade.benchmarks.zsc_scales import PAPER
 from brigade.metrics.result import Floats
 from brigade.report import page, zsc_plots
+from brigade.report.page import soft
 from brigade.report.table import Table
 from brigade.report.tables import count
 from brigade.report.zsc_candidates import MIN_RETURN, Behaviour, from_arrays
@@ -191,7 +190,7 @@ def _csv(results: Sequence[Result]) -> bytes:
 def _head(study: StudyData) -> str:
     lines = [
         page.tag("h1", f"Zero-shot coordination in {study.layout}"),
-        _soft("ZSC-Eval: egos play with partners they never met in training."),
+        soft("ZSC-Eval: egos play with partners they never met in training."),
     ]
     if study.is_small:
         text = (
@@ -210,14 +209,14 @@ def _cards(study: StudyData) -> str:
     between = f", {interval(best)}" if interval(best) else ""
     seeds = " or ".join(map(str, sorted(set(study.seeds))))
     episodes = study.played[best.name].shape[-1]
-    cards = [
-        ("Highest BR-Prox", number(best.table.value), "", f"{best.title}{between}"),
-        ("Candidates", str(len(study.behaviour.names)), "", f"of which {kept} deliver"),
-        ("Partners", str(len(study.partners)), "", kinds),
-        ("Algorithms", str(len(study.results)), "", f"seeds of each: {seeds}"),
-        ("Games", f"{study.games:,}", "", f"{episodes} per ego, partner and seat"),
+    cards: list[tuple[str, object, str]] = [
+        ("Highest BR-Prox", number(best.table.value), f"{best.title}{between}"),
+        ("Candidates", len(study.behaviour.names), f"of which {kept} deliver"),
+        ("Partners", len(study.partners), kinds),
+        ("Algorithms", len(study.results), f"seeds of each: {seeds}"),
+        ("Games", f"{study.games:,}", f"{episodes} per ego, partner and seat"),
     ]
-    return page.box("div", "\n".join(page.card(*card) for card in cards), "cards")
+    return page.cards(cards)
 
 
 def _proximity(study: StudyData) -> str:
@@ -233,9 +232,9 @@ def _proximity(study: StudyData) -> str:
     return page.section(
         "Best-response proximity",
         page.tag("p", MEANING),
-        page.table(HEADINGS[:columns], (cells(r)[:columns] for r in study.results), names=1),
-        _soft(" ".join(filter(None, notes))),
-        _plots(zsc_plots.proximity_plots(study.results)),
+        page.table(Table(HEADINGS[:columns], [cells(r)[:columns] for r in study.results])),
+        soft(" ".join(filter(None, notes))),
+        page.plots(zsc_plots.proximity_plots(study.results)),
     )
 
 
@@ -255,7 +254,7 @@ def _by_partner(study: StudyData) -> str:
         "Mean over seeds and seats of the ego's return divided by the best response's. BR return: "
         f"mean return of the partner's best response. {_best_responses(study)}"
     )
-    return page.section("By partner", _soft(text), page.box("figure", scroll))
+    return page.section("By partner", soft(text), page.box("figure", scroll))
 
 
 def _best_responses(study: StudyData) -> str:
@@ -278,7 +277,9 @@ def _choice(study: StudyData) -> str:
     names = study.behaviour.names
     kept, chosen = (np.isin(names, study.selection[group]) for group in ("kept", "chosen"))
     plots = zsc_plots.choice_plots(study.behaviour, kept, chosen, [_short(n) for n in names])
-    return page.section("Choice of the partners", page.tag("p", CHOICE), _plots(plots), _soft(MAPS))
+    return page.section(
+        "Choice of the partners", page.tag("p", CHOICE), page.plots(plots), soft(MAPS)
+    )
 
 
 def _films(folder: Path) -> str:
@@ -289,14 +290,8 @@ def _films(folder: Path) -> str:
             continue
         gif = path.read_bytes()
         if gif.startswith(b"GIF8"):
-            figures.append(_film(_film_title(path.stem), gif))
+            figures.append(page.picture(_film_title(path.stem), gif, "gif"))
     return page.section("Films", page.box("div", "\n".join(figures), "pictures") if figures else "")
-
-
-def _film(title: str, gif: bytes) -> str:
-    data = base64.b64encode(gif).decode("ascii")
-    image = f'<img alt="{escape(title)}" src="data:image/gif;base64,{data}">'
-    return page.box("figure", page.tag("h3", title) + image)
 
 
 def _film_title(stem: str) -> str:
@@ -320,8 +315,7 @@ def _settings(study: StudyData) -> str:
             f" Steps of each policy or pair: {_range(study.steps)}; in the paper "
             f"{_range(PAPER_STEPS)}."
         )
-    table = page.table(headings, rows, names=1) if rows else ""
-    return page.section("How it was made", table, _soft(text))
+    return page.section("How it was made", page.table(Table(headings, rows)), soft(text))
 
 
 def _run_row(title: str, config: dict[str, Any]) -> list[str]:
@@ -343,11 +337,3 @@ def _steps(config: dict[str, Any]) -> float:
 def _range(steps: Sequence[float]) -> str:
     low, high = (f"{value / 1e6:.2g}" for value in (min(steps), max(steps)))
     return f"{low} million" if low == high else f"{low} to {high} million"
-
-
-def _plots(plots: Iterator[tuple[str, str]]) -> str:
-    return page.box("div", "\n".join(page.plot(*entry) for entry in plots), "plots")
-
-
-def _soft(text: str) -> str:
-    return page.tag("p", text, "soft")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,13 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from brigade.metrics.result import Floats
 from brigade.metrics.zsc_eval import DiversityBySize, diversity_by_size
-from brigade.report.curves import RC, inline_svg
+from brigade.report.curves import draw
 from brigade.report.style import INK, LINE, series
 from brigade.report.zsc_candidates import Behaviour
 from brigade.report.zsc_results import Result
@@ -98,7 +96,7 @@ def dots(label: str, names: Sequence[str], groups: Sequence[Marks]) -> str:
         axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="BR-Prox")
         axes.set_xlim(min(0.0, axes.get_xlim()[0]), max(1.05, axes.get_xlim()[1]))
 
-    return _draw(label, paint, (INCHES[0], 1.1 + 0.27 * len(names)))
+    return draw(label, paint, (INCHES[0], 1.1 + 0.27 * len(names)))
 
 
 def _paint_marks(axes: Axes, marks: Marks) -> None:
@@ -134,7 +132,7 @@ def heat_map(
         bar.outline.set_visible(False)
         bar.set_label("mean ratio")
 
-    return _draw(label, paint, inches), round(inches[0] * PIXELS_PER_INCH)
+    return draw(label, paint, inches), round(inches[0] * PIXELS_PER_INCH)
 
 
 def _colours() -> ScalarMappable:
@@ -217,7 +215,7 @@ def behaviour_map(
         xlabel, ylabel = (f"component {i} ({share:.0%})" for i, share in enumerate(shares, 1))
         axes.set(xlabel=xlabel, ylabel=ylabel)
 
-    return _draw(label, paint)
+    return draw(label, paint, INCHES)
 
 
 def _paint_group(
@@ -256,7 +254,7 @@ def diversity(label: str, sizes: Sequence[int], found: DiversityBySize, chosen: 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="partners chosen", ylabel="BR-Div")
 
-    return _draw(label, paint)
+    return draw(label, paint, INCHES)
 
 
 # --- All plots ----------------------------------------------------------------------------------
@@ -271,19 +269,3 @@ def _name_ticks(axis: Axis, places: Sequence[float], names: Sequence[str]) -> No
 def _cut(name: str) -> str:
     """A long name would leave no room for the plot."""
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
-
-
-def _draw(label: str, paint: Callable[[Axes], None], inches: tuple[float, float] = INCHES) -> str:
-    """One figure with its legend below; screen readers read its label."""
-    # The salt makes element ids unique within a page, and the same whenever it is written.
-    with matplotlib.rc_context({**RC, "svg.hashsalt": label}):
-        figure = Figure(figsize=inches, layout="constrained")
-        axes = figure.subplots()
-        paint(axes)
-        handles, names = axes.get_legend_handles_labels()
-        if handles:
-            legend = figure.legend(handles, names, loc="outside lower center", ncols=3)
-            legend.set_frame_on(False)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return inline_svg(buffer.getvalue(), label)

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeAlias
 
 
@@ -33,24 +33,30 @@ Figures: TypeAlias = Mapping[str, Figure]  # by column, such as a measure
 def published(key: str) -> dict[str, Figures]:
     """The figures by row of a table such as `meal/table-8`."""
     paper, _, name = key.partition("/")
-    table = read_paper(paper)[name]
+    return published_in(Path(__file__).with_name(f"{paper}.toml"), name)
+
+
+def published_in(file: Path, name: str) -> dict[str, Figures]:
+    """The figures by row of a table in the file of a paper."""
+    table = read_paper(file)[name]
     columns, most = table["columns"], table.get("most", 1)
     try:
-        return {row: read_row(columns, values, most) for row, values in table["rows"].items()}
+        return {
+            row: {
+                column: read_figure(value, most)
+                for column, value in zip(columns, values, strict=True)
+                if value != []
+            }
+            for row, values in table["rows"].items()
+        }
     except (TypeError, ValueError) as error:
-        raise ValueError(f"published/{paper}.toml, [{name}]: {error}") from error
+        raise ValueError(f"{file.name}, [{name}]: {error}") from error
 
 
 @cache
-def read_paper(paper: str) -> dict[str, Any]:
-    """The file of a paper."""
-    return tomllib.loads((files(__name__) / f"{paper}.toml").read_text(encoding="utf-8"))
-
-
-def read_row(columns: list[str], values: list[Any], most: float) -> Figures:
-    """The figures of a row by column, without those that the paper does not print."""
-    pairs = zip(columns, values, strict=True)
-    return {column: read_figure(value, most) for column, value in pairs if value != []}
+def read_paper(file: Path) -> dict[str, Any]:
+    """All tables of a file."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def read_figure(value: Any, most: float) -> Figure:

@@ -5,24 +5,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Environment, TaskSequence, TimeStep
 from brigade.core.types import State, Task
 
-RENDER_FPS = 8
 Render = Callable[[State, Task], np.ndarray]
 Made = TypeVar("Made")
-
-
-class Tasks(Protocol):
-    """Tasks by index: a sequence, or a list with one task."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Task: ...
 
 
 def missing_package(package: str) -> str:
@@ -35,9 +28,13 @@ def agent_names(num_agents: int) -> list[str]:
     return [f"agent_{seat}" for seat in range(num_agents)]
 
 
-def as_tasks(task: Task | TaskSequence) -> Tasks:
-    """A sequence of tasks; a single task becomes task 0."""
-    return task if isinstance(task, TaskSequence) else [task]
+def as_tasks(task: Task | TaskSequence) -> TaskSequence:
+    """A sequence of tasks; a single task becomes task 0 and keeps its id."""
+    if isinstance(task, TaskSequence):
+        return task
+    return TaskSequence(
+        jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], task), ("task",), steps=0
+    )
 
 
 def check_task_index(index: int, num_tasks: int) -> int:
@@ -51,15 +48,16 @@ def check_task_index(index: int, num_tasks: int) -> int:
     return index
 
 
-def chosen_task(options: Mapping[str, Any] | None, tasks: Tasks, current: int) -> int:
+def chosen_task(options: Mapping[str, Any] | None, tasks: TaskSequence, current: int) -> int:
     """The task index in `reset(options={"task": index})`, or the current one."""
     return check_task_index((options or {}).get("task", current), len(tasks))
 
 
-def seat_observation(env: Environment, task: Task) -> jax.ShapeDtypeStruct:
-    """Shape and type of one seat's observation, without computing it."""
+def observation_space(box: Callable[..., Made], env: Environment, task: Task) -> Made:
+    """The space of one seat's observations, a `box`, without computing any."""
     _, now = jax.eval_shape(lambda: env.reset(jax.random.key(0), task))
-    return jax.ShapeDtypeStruct(now.view.obs.shape[1:], now.view.obs.dtype)
+    seen = now.view.obs
+    return box(*bounds(seen.dtype), seen.shape[1:], seen.dtype)
 
 
 def bounds(dtype: Any) -> tuple[float, float]:
@@ -71,6 +69,11 @@ def bounds(dtype: Any) -> tuple[float, float]:
         limits = np.iinfo(kind)
         return int(limits.min), int(limits.max)
     return -np.inf, np.inf
+
+
+def drawing(render: Render | None) -> dict[str, Any]:
+    """What an environment's metadata say of its pictures."""
+    return {"render_modes": ["rgb_array"] if render else [], "render_fps": 8}
 
 
 def public(now: TimeStep) -> TimeStep:

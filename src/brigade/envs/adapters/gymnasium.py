@@ -12,24 +12,13 @@ from flax import struct
 
 from brigade.core import Array, Environment, Key, Policy, TaskSequence, TimeStep
 from brigade.core.types import Carry, Params, State, Task
-from brigade.envs.adapters.common import (
-    RENDER_FPS,
-    Render,
-    as_tasks,
-    bounds,
-    chosen_task,
-    made_once,
-    missing_package,
-    public,
-    seat_info,
-    seat_observation,
-)
+from brigade.envs.adapters import common
 
 try:
     import gymnasium
     from gymnasium import spaces
 except ImportError as error:
-    raise ImportError(missing_package("gymnasium")) from error
+    raise ImportError(common.missing_package("gymnasium")) from error
 
 
 class Playing(struct.PyTreeNode):
@@ -49,14 +38,15 @@ def compiled(
     def start(key: Key, task: Task) -> tuple[Playing, TimeStep]:
         key, reset_key = jax.random.split(key)
         state, now = env.reset(reset_key, task)
-        return Playing(key, state, now, partners.initial_carry((env.num_agents,))), public(now)
+        carry = partners.initial_carry((env.num_agents,))
+        return Playing(key, state, now, carry), common.public(now)
 
     def play(params: Params, playing: Playing, own: Array, task: Task) -> tuple[Playing, TimeStep]:
         key, act_key, step_key = jax.random.split(playing.key, 3)
         # The partners' policy acts for every seat; the agent's action then replaces one.
         joint, carry, _ = partners.act(params, playing.carry, playing.now.view, act_key, greedy)
         state, now = env.step(step_key, playing.state, joint.at[seat].set(own), task)
-        return Playing(key, state, now, carry), public(now)
+        return Playing(key, state, now, carry), common.public(now)
 
     return jax.jit(start), jax.jit(play)
 
@@ -78,17 +68,14 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         partners: Policy,
         partner_params: Params = None,
         greedy_partners: bool = False,
-        render: Render | None = None,
+        render: common.Render | None = None,
     ) -> None:
         if not 0 <= seat < env.num_agents:
             raise ValueError(f"there is no seat {seat}; use 0 to {env.num_agents - 1}")
-        self.metadata = {
-            "render_modes": ["rgb_array"] if render else [],
-            "render_fps": RENDER_FPS,
-        }
+        self.metadata = common.drawing(render)
         self.render_mode = "rgb_array" if render else None
         self.seat = seat
-        self._env, self._tasks, self._index = env, as_tasks(task), 0
+        self._env, self._tasks, self._index = env, common.as_tasks(task), 0
         self._task = self._tasks[0]
         self._picture = render
         if partner_params is None:
@@ -96,17 +83,15 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._params = partner_params
         self._playing: Playing | None = None
         self._over = True
-        self._start, self._play = made_once(compiled, env, partners, seat, greedy_partners)
-        seen = seat_observation(env, self._task)
-        low, high = bounds(seen.dtype)
-        self.observation_space = spaces.Box(low, high, seen.shape, seen.dtype)
+        self._start, self._play = common.made_once(compiled, env, partners, seat, greedy_partners)
+        self.observation_space = common.observation_space(spaces.Box, env, self._task)
         self.action_space = spaces.Discrete(env.num_actions)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start a new episode; the partners' recurrent state is reset."""
-        index = chosen_task(options, self._tasks, self._index)
+        index = common.chosen_task(options, self._tasks, self._index)
         task = self._tasks[index]
         super().reset(seed=seed)
         key = jax.random.key(int(self.np_random.integers(2**31)))
@@ -137,4 +122,4 @@ class SeatEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def _seen(self, now: TimeStep) -> tuple[np.ndarray, dict[str, Any]]:
         # A copy, since arrays from JAX are read-only.
-        return np.array(now.view.obs[self.seat]), seat_info(now, self.seat)
+        return np.array(now.view.obs[self.seat]), common.seat_info(now, self.seat)

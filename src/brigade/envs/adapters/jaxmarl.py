@@ -11,14 +11,7 @@ from flax import struct
 
 from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
 from brigade.core.types import Task
-from brigade.envs.adapters.common import (
-    agent_names,
-    as_tasks,
-    bounds,
-    check_task_index,
-    missing_package,
-    seat_observation,
-)
+from brigade.envs.adapters import common
 
 PerAgent = dict[str, Array]
 Transition = tuple[PerAgent, "JaxMARLState", PerAgent, PerAgent, dict[str, PerAgent]]
@@ -43,14 +36,13 @@ class JaxMARLEnv:
     def __init__(
         self, env: Environment, task_or_sequence: Task | TaskSequence, task: int = 0
     ) -> None:
-        tasks = as_tasks(task_or_sequence)
+        tasks = common.as_tasks(task_or_sequence)
         self.env = env
-        self.task = check_task_index(task, len(tasks))
+        self.task = common.check_task_index(task, len(tasks))
         self.num_agents = env.num_agents
-        self.agents = agent_names(env.num_agents)
+        self.agents = common.agent_names(env.num_agents)
         self.max_steps = env.horizon
-        self._tasks, self._num_tasks = _stacked(task_or_sequence), len(tasks)
-        self._observation = seat_observation(env, tasks[task])
+        self._tasks, self._num_tasks = tasks.tasks, len(tasks)
 
     @property
     def name(self) -> str:
@@ -66,7 +58,7 @@ class JaxMARLEnv:
         """Start an episode of the default task, or of another, whose index may be traced."""
         index = self.task if task is None else task
         if not isinstance(index, jax.Array):  # those may be traced
-            index = check_task_index(index, self._num_tasks)
+            index = common.check_task_index(index, self._num_tasks)
         return self._reset(key, jnp.asarray(index, jnp.int32))
 
     @partial(jax.jit, static_argnums=0)
@@ -116,14 +108,13 @@ class JaxMARLEnv:
     @cached_property
     def observation_spaces(self) -> dict[str, Any]:
         """One JaxMARL box per agent."""
-        low, high = bounds(self._observation.dtype)
-        shape, dtype = self._observation.shape, self._observation.dtype
-        return {agent: _spaces().Box(low, high, shape, dtype) for agent in self.agents}
+        space = common.observation_space(_spaces().Box, self.env, self._task(jnp.int32(self.task)))
+        return dict.fromkeys(self.agents, space)
 
     @cached_property
     def action_spaces(self) -> dict[str, Any]:
         """One JaxMARL discrete space per agent."""
-        return {agent: _spaces().Discrete(self.env.num_actions) for agent in self.agents}
+        return dict.fromkeys(self.agents, _spaces().Discrete(self.env.num_actions))
 
     def observation_space(self, agent: str) -> Any:
         """The observation space of `agent`."""
@@ -140,13 +131,6 @@ class JaxMARLEnv:
         return {agent: values[seat] for seat, agent in enumerate(self.agents)}
 
 
-def _stacked(task: Task | TaskSequence) -> Task:
-    """Leaves [num_tasks, ...]."""
-    if isinstance(task, TaskSequence):
-        return task.tasks
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], task)
-
-
 def _state(game: Any, now: TimeStep, task: Array, step: Array) -> JaxMARLState:
     # `game` already holds the privileged state.
     return JaxMARLState(
@@ -159,5 +143,5 @@ def _spaces() -> Any:
     try:
         from jaxmarl.environments import spaces
     except ImportError as error:
-        raise ImportError(missing_package("jaxmarl")) from error
+        raise ImportError(common.missing_package("jaxmarl")) from error
     return spaces

@@ -11,25 +11,13 @@ import numpy as np
 
 from brigade.core import Array, Environment, Key, TaskSequence, TimeStep
 from brigade.core.types import State, Task
-from brigade.envs.adapters.common import (
-    RENDER_FPS,
-    Render,
-    agent_names,
-    as_tasks,
-    bounds,
-    chosen_task,
-    made_once,
-    missing_package,
-    public,
-    seat_info,
-    seat_observation,
-)
+from brigade.envs.adapters import common
 
 try:
     import pettingzoo  # type: ignore[import-untyped]
     from gymnasium import spaces
 except ImportError as error:
-    raise ImportError(missing_package("pettingzoo")) from error
+    raise ImportError(common.missing_package("pettingzoo")) from error
 
 Value = TypeVar("Value")
 PerAgent = dict[str, Value]
@@ -43,12 +31,12 @@ def compiled(env: Environment) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def start(key: Key, task: Task) -> tuple[Key, State, TimeStep]:
         key, reset_key = jax.random.split(key)
         state, now = env.reset(reset_key, task)
-        return key, state, public(now)
+        return key, state, common.public(now)
 
     def play(key: Key, state: State, action: Array, task: Task) -> tuple[Key, State, TimeStep]:
         key, step_key = jax.random.split(key)
         state, now = env.step(step_key, state, action, task)
-        return key, state, public(now)
+        return key, state, common.public(now)
 
     return jax.jit(start), jax.jit(play)
 
@@ -65,26 +53,24 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         env: Environment,
         task: Task | TaskSequence,
         seed: int = 0,
-        render: Render | None = None,
+        render: common.Render | None = None,
     ) -> None:
         self.metadata = {
             "name": f"brigade_{type(env).__name__.lower()}",
-            "render_modes": ["rgb_array"] if render else [],
-            "render_fps": RENDER_FPS,
             "is_parallelizable": True,
+            **common.drawing(render),
         }
         self.render_mode = "rgb_array" if render else None
-        self.possible_agents = agent_names(env.num_agents)
+        self.possible_agents = common.agent_names(env.num_agents)
         self.agents: list[str] = []  # no agents before the first reset
-        self._env, self._tasks, self._index = env, as_tasks(task), 0
+        self._env, self._tasks, self._index = env, common.as_tasks(task), 0
         self._task = self._tasks[0]
         self._key, self._picture = jax.random.key(seed), render
         self._state: State = None
-        self._start, self._play = made_once(compiled, env)
-        seen = seat_observation(env, self._task)
-        low, high = bounds(seen.dtype)
-        self.observation_spaces = {
-            agent: spaces.Box(low, high, seen.shape, seen.dtype) for agent in self.possible_agents
+        self._start, self._play = common.made_once(compiled, env)
+        self.observation_spaces: PerAgent[spaces.Box] = {
+            agent: common.observation_space(spaces.Box, env, self._task)
+            for agent in self.possible_agents
         }
         self.action_spaces: PerAgent[spaces.Discrete] = {
             agent: spaces.Discrete(env.num_actions) for agent in self.possible_agents
@@ -102,7 +88,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[PerAgent[np.ndarray], Infos]:
         """Start a new episode. Without a seed, the random stream continues."""
-        index = chosen_task(options, self._tasks, self._index)
+        index = common.chosen_task(options, self._tasks, self._index)
         task = self._tasks[index]
         key = self._key if seed is None else jax.random.key(seed)
         key, state, now = self._start(key, task)
@@ -150,4 +136,6 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         return {agent: np.array(now.view.obs[s]) for s, agent in enumerate(self.possible_agents)}
 
     def _infos(self, now: TimeStep) -> Infos:
-        return {agent: seat_info(now, seat) for seat, agent in enumerate(self.possible_agents)}
+        return {
+            agent: common.seat_info(now, seat) for seat, agent in enumerate(self.possible_agents)
+        }

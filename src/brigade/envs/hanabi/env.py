@@ -12,20 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Conventions, Environment, Key, TaskSequence, TimeStep, View
+from brigade.core.checks import one_of, within
 from brigade.envs.hanabi import rules
 from brigade.envs.hanabi.observe import observations, own_hand, part_sizes
 from brigade.envs.hanabi.rules import State, Task
 from brigade.envs.hanabi.symmetries import color_symmetries, shown_moves
 from brigade.envs.hanabi.text import plain_state, short_name
-from brigade.envs.hanabi.variant import (
-    DISCARD,
-    HINT_COLOR,
-    HINT_RANK,
-    LARGE_HAND,
-    PLAY,
-    SMALL_HAND,
-    Variant,
-)
+from brigade.envs.hanabi.variant import LARGE_HAND, SMALL_HAND, Kind, Variant
 
 EVENTS = ("play", "misplay", "discard", "hint_color", "hint_rank")
 
@@ -35,22 +28,28 @@ class Hanabi(Environment):
     """Hanabi for two to five players; the task says how many tokens."""
 
     players: int = 2
+    """Number of players, 2 to 5."""
     colors: int = 5
+    """Number of colours, 1 to 5."""
     ranks: int = 5
-    hand_size: int | None = None  # None: 5 cards for up to three players, 4 for more
+    """Number of ranks, 1 to 5; the lowest has three copies of each card, the highest one."""
+    hand_size: int | None = None
+    """Cards per hand; by default 5 for up to three players and 4 for more."""
     hint_tokens: int = 8
+    """Hint tokens at the start, which is also their maximum."""
     life_tokens: int = 3
-    lost_game: Literal["zero", "fireworks"] = "zero"  # the score of a game without lives
-    encoding: Literal["canonical", "beliefs"] = "canonical"  # of what hints told; see `observe`
+    """Life tokens."""
+    lost_game: Literal["zero", "fireworks"] = "zero"
+    """Score of a game whose lives are lost: zero, or the cards in the fireworks."""
+    encoding: Literal["canonical", "beliefs"] = "canonical"
+    """Observed of hinted cards: which are possible, or their shares among the cards left."""
 
     events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
     meanings = MappingProxyType({"score": "points divided by the most points"})
 
     def __post_init__(self) -> None:
-        if self.lost_game not in ("zero", "fireworks"):
-            raise ValueError(f"lost_game is {self.lost_game!r}; use 'zero' or 'fireworks'")
-        if self.encoding not in ("canonical", "beliefs"):
-            raise ValueError(f"encoding is {self.encoding!r}; use 'canonical' or 'beliefs'")
+        one_of("lost_game", self.lost_game, ("zero", "fireworks"))
+        one_of("encoding", self.encoding, ("canonical", "beliefs"))
         _ = self.variant  # checks the numbers
 
     @cached_property
@@ -102,12 +101,8 @@ class Hanabi(Environment):
         """A task; without arguments it has all tokens of the variant."""
         hints = self.hint_tokens if hint_tokens is None else hint_tokens
         lives = self.life_tokens if life_tokens is None else life_tokens
-        for name, tokens, most in (
-            ("hint_tokens", hints, self.hint_tokens),
-            ("life_tokens", lives, self.life_tokens),
-        ):
-            if not 1 <= tokens <= most:
-                raise ValueError(f"{name} is {tokens}; in this game a task has 1 to {most}")
+        within("hint_tokens", hints, 1, self.hint_tokens)
+        within("life_tokens", lives, 1, self.life_tokens)
         return Task(jnp.int32(number), jnp.int8(hints), jnp.int8(lives))
 
     def deal(self, deck: Any, task: Task) -> tuple[State, TimeStep]:
@@ -178,11 +173,11 @@ class Hanabi(Environment):
         kind = jnp.asarray(self.variant.moves.kind)[after.last.action]
         kinds = jnp.stack(
             [
-                used & (kind == PLAY) & after.last.scored,
-                used & (kind == PLAY) & ~after.last.scored,
-                used & (kind == DISCARD),
-                after.last.touched.any() & (kind == HINT_COLOR),
-                after.last.touched.any() & (kind == HINT_RANK),
+                used & (kind == Kind.PLAY) & after.last.scored,
+                used & (kind == Kind.PLAY) & ~after.last.scored,
+                used & (kind == Kind.DISCARD),
+                after.last.touched.any() & (kind == Kind.HINT_COLOR),
+                after.last.touched.any() & (kind == Kind.HINT_RANK),
             ]
         )
         return (jnp.arange(self.players) == before.turn)[:, None] & kinds

@@ -6,30 +6,37 @@ another: hands, board, discards, last move, what hints have told.
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array
 from brigade.envs.hanabi.rules import State
-from brigade.envs.hanabi.variant import (
-    DISCARD,
-    HINT_COLOR,
-    HINT_RANK,
-    NO_CARD,
-    PLAY,
-    Variant,
-)
+from brigade.envs.hanabi.variant import NO_CARD, Kind, Variant
+
+Blocks = list[tuple[tuple[int, ...], int]]  # shape with colours first, () without; how many
+
+
+def parts(variant: Variant) -> dict[str, Blocks]:
+    """What each part is made of, in order."""
+    v, cards, colors = variant, (variant.colors, variant.ranks), (variant.colors,)
+    other_hands, tokens = (v.players - 1) * v.hand_size, v.hint_tokens + v.life_tokens
+    move_to, rank_and_cards = 2 * v.players + 4, v.ranks + 2 * v.hand_size
+    return {
+        "hands": [(cards, other_hands), ((), v.players)],
+        "board": [((), v.deck_size - v.dealt), (cards, 1), ((), tokens)],
+        "discards": [((v.colors, v.deck_size // v.colors), 1)],
+        "last move": [((), move_to), (colors, 1), ((), rank_and_cards), (cards, 1), ((), 2)],
+        "knowledge": [(cards, 1), (colors, 1), ((), v.ranks)] * (v.players * v.hand_size),
+    }
 
 
 def part_sizes(variant: Variant) -> dict[str, int]:
     """The number of entries of each part."""
-    v = variant
     return {
-        "hands": (v.players - 1) * v.hand_size * v.cards + v.players,
-        "board": v.deck_size - v.dealt + v.cards + v.hint_tokens + v.life_tokens,
-        "discards": v.deck_size,
-        "last move": 2 * v.players + 4 + v.colors + v.ranks + 2 * v.hand_size + v.cards + 2,
-        "knowledge": v.players * v.hand_size * (v.cards + v.colors + v.ranks),
+        name: sum(math.prod(shape) * number for shape, number in blocks)
+        for name, blocks in parts(variant).items()
     }
 
 
@@ -92,7 +99,7 @@ def last_move(state: State, observer: int, variant: Variant) -> Array:
     last, moves = state.last, variant.moves
     happened = last.player >= 0
     kind = jnp.where(happened, jnp.asarray(moves.kind)[last.action], -1)
-    hints = (kind == HINT_COLOR) | (kind == HINT_RANK)
+    hints = (kind == Kind.HINT_COLOR) | (kind == Kind.HINT_RANK)
     mover = jnp.where(happened, (last.player - observer) % variant.players, -1)
     to = (last.player - observer + jnp.asarray(moves.offset)[last.action]) % variant.players
     color, rank = jnp.asarray(moves.color)[last.action], jnp.asarray(moves.rank)[last.action]
@@ -100,14 +107,14 @@ def last_move(state: State, observer: int, variant: Variant) -> Array:
     return jnp.concatenate(
         [
             one_hot(mover, variant.players),
-            kind == np.array([PLAY, DISCARD, HINT_COLOR, HINT_RANK]),
+            kind == np.array([Kind.PLAY, Kind.DISCARD, Kind.HINT_COLOR, Kind.HINT_RANK]),
             one_hot(jnp.where(hints, to, -1), variant.players),
             one_hot(jnp.where(hints, color, -1), variant.colors),
             one_hot(jnp.where(hints, rank, -1), variant.ranks),
             last.touched,
             one_hot(jnp.where(happened, slot, -1), variant.hand_size),
             one_hot(last.card, variant.cards),
-            jnp.stack([last.scored, last.regained & (kind == PLAY)]),
+            jnp.stack([last.scored, last.regained & (kind == Kind.PLAY)]),
         ]
     )
 

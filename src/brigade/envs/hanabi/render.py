@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from brigade.envs.hanabi.rules import State
+from brigade.envs.hanabi.rules import State, over
 from brigade.envs.hanabi.text import COLOR_LETTERS, last_move_name
 from brigade.envs.hanabi.variant import NO_CARD, Variant
 
@@ -46,7 +46,7 @@ def render(state: State, variant: Variant) -> np.ndarray:
     state = jax.tree.map(np.asarray, state)
     picture = Picture(variant)
     title = last_move_name(state, variant)
-    if is_over(state, variant):
+    if over(state, variant):
         state, title = state.replace(turn=np.int8(-1)), f"{title}; game over"
     picture.line(title)
     picture.board(state)
@@ -54,12 +54,6 @@ def render(state: State, variant: Variant) -> np.ndarray:
         picture.hand(state, player)
     picture.discards(state)
     return picture.array()
-
-
-def is_over(state: State, variant: Variant) -> bool:
-    """Whether nobody moves any more."""
-    complete = int(state.fireworks.sum()) == variant.best_score
-    return bool(state.lives < 1 or complete or state.turns_left < 1)
 
 
 def render_states(states: State, variant: Variant) -> list[np.ndarray]:
@@ -82,8 +76,9 @@ class Picture:
         self.variant = variant
         cards = max(variant.hand_size, variant.colors)
         tokens = max(variant.hint_tokens, variant.life_tokens)
-        side = max(tokens * (TOKEN + 3), 96)
-        by_cards = LABEL_W + cards * (CARD_W + GAP) + GAP + side
+        beside = LABEL_W + cards * (CARD_W + GAP) + GAP
+        self.side = MARGIN + beside  # the left edge of what stands beside the cards
+        by_cards = beside + max(tokens * (TOKEN + 3), 96)
         self.per_row = (by_cards - LABEL_W) // (SMALL_W + 2)  # discards
         # The pile never holds the cards in the fireworks' last places, but may hold most others.
         self.discard_rows = -(-variant.deck_size // self.per_row)
@@ -122,11 +117,9 @@ class Picture:
     ) -> None:
         """A rounded rectangle."""
         corners = (x * SCALE, y * SCALE, (x + width) * SCALE, (y + height) * SCALE)
-        self.pen.rounded_rectangle(corners, min(width, height) / 8 * SCALE, fill, outline)
-        if outline and line > 1:
-            self.pen.rounded_rectangle(
-                corners, min(width, height) / 8 * SCALE, None, outline, round(line * SCALE)
-            )
+        width_px = round(line * SCALE) if line > 1 else 1
+        radius = min(width, height) / 8 * SCALE
+        self.pen.rounded_rectangle(corners, radius, fill, outline, width_px)
 
     def line(self, words: str) -> None:
         """A line of text."""
@@ -155,17 +148,12 @@ class Picture:
             else:
                 self.box(x, self.y, CARD_W, CARD_H, PANEL, CARD_COLOURS[color], 1.5)
             x += CARD_W + GAP
-        x = self._side()
+        x = self.side
         left, points = self.variant.deck_size - int(state.drawn), int(state.fireworks.sum())
         self.tokens(x, self.y + 2, int(state.hints), self.variant.hint_tokens, HINT_TOKEN)
         self.tokens(x, self.y + 18, int(state.lives), self.variant.life_tokens, LIFE_TOKEN)
         self.text(x, self.y + 35, f"deck {left}   score {points}", 12, FAINT)
         self.y += CARD_H + 2 * GAP
-
-    def _side(self) -> int:
-        """The left edge of what stands beside the cards."""
-        cards = max(self.variant.hand_size, self.variant.colors)
-        return MARGIN + LABEL_W + cards * (CARD_W + GAP) + GAP
 
     def tokens(self, x: float, y: float, number: int, most: int, fill: Colour) -> None:
         """A row of tokens, spent ones dark."""

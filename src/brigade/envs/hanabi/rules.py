@@ -13,15 +13,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Array
-from brigade.envs.hanabi.variant import (
-    DISCARD,
-    HINT_COLOR,
-    HINT_RANK,
-    NO_CARD,
-    PLAY,
-    WAIT,
-    Variant,
-)
+from brigade.envs.hanabi.variant import NO_CARD, Kind, Variant
 
 
 class Task(struct.PyTreeNode):
@@ -41,6 +33,13 @@ class LastMove(struct.PyTreeNode):
     touched: Array  # [hand_size] bool: the cards a hint was about
     scored: Array  # bool: the card was played with success
     regained: Array  # bool: the move gave back a hint token
+
+
+def nothing_seen(player: Array, action: Array, variant: Variant) -> LastMove:
+    """The record of a move, before its outcome is known."""
+    no = jnp.zeros((), bool)
+    touched = jnp.zeros(variant.hand_size, bool)
+    return LastMove(player, action.astype(jnp.int8), jnp.int8(NO_CARD), touched, no, no)
 
 
 class State(struct.PyTreeNode):
@@ -67,7 +66,6 @@ def deal(deck: Array, task: Task, variant: Variant) -> State:
     """Deal the hands: the first cards go to player 0, the next to player 1, and so on."""
     hand = (variant.players, variant.hand_size)
     nobody = jnp.int8(-1)
-    no = jnp.zeros((), bool)
     return State(
         deck=deck.astype(jnp.int8),
         drawn=jnp.int8(variant.dealt),
@@ -83,7 +81,7 @@ def deal(deck: Array, task: Task, variant: Variant) -> State:
         turn=jnp.int8(0),
         turns_left=jnp.int8(variant.players),
         time=jnp.int16(0),
-        last=LastMove(nobody, nobody, nobody, jnp.zeros(variant.hand_size, bool), no, no),
+        last=nothing_seen(nobody, nobody, variant),
     )
 
 
@@ -117,13 +115,13 @@ def legal_moves(state: State, task: Task, variant: Variant) -> Array:
     held = hand[moves.slot] != NO_CARD
     receiving = state.hands[to]  # [actions, hand_size]
     touches = matches(receiving, moves.color[:, None], moves.rank[:, None], variant).any(-1)
-    is_hint = (moves.kind == HINT_COLOR) | (moves.kind == HINT_RANK)
+    is_hint = (moves.kind == Kind.HINT_COLOR) | (moves.kind == Kind.HINT_RANK)
     legal = jnp.where(
         is_hint,
         touches & (state.hints > 0),
-        held & ((moves.kind == PLAY) | (state.hints < task.hint_tokens)),
+        held & ((moves.kind == Kind.PLAY) | (state.hints < task.hint_tokens)),
     )
-    return legal & (moves.kind != WAIT) & ~over(state, variant)
+    return legal & (moves.kind != Kind.WAIT) & ~over(state, variant)
 
 
 def matches(cards: Array, color: Any, rank: Any, variant: Variant) -> Array:
@@ -136,35 +134,22 @@ def step(state: State, action: Array, task: Task, variant: Variant) -> State:
     """The move of the player whose turn it is. An illegal move changes nothing but the turn."""
     moves = variant.moves
     legal = legal_moves(state, task, variant)[action]
-    kind = jnp.where(legal, jnp.asarray(moves.kind)[action], WAIT)
+    kind = jnp.where(legal, jnp.asarray(moves.kind)[action], Kind.WAIT)
     deck_empty = state.drawn >= variant.deck_size
     state = state.replace(
         turns_left=state.turns_left - deck_empty.astype(jnp.int8),
-        last=nothing_seen(state, action),
+        last=nothing_seen(state.turn, action, variant),
     )
     state = give_hint(state, action, kind, variant)
     state = use_card(state, action, kind, task, variant)
     return state.replace(turn=(state.turn + 1) % variant.players, time=state.time + jnp.int16(1))
 
 
-def nothing_seen(state: State, action: Array) -> LastMove:
-    """The record of a move, before its outcome is known."""
-    blank: LastMove = state.last.replace(
-        player=state.turn,
-        action=action.astype(jnp.int8),
-        card=jnp.int8(NO_CARD),
-        touched=jnp.zeros_like(state.last.touched),
-        scored=jnp.zeros((), bool),
-        regained=jnp.zeros((), bool),
-    )
-    return blank
-
-
 def give_hint(state: State, action: Array, kind: Array, variant: Variant) -> State:
     """Tell a player which cards have a colour or a rank, for one hint token."""
     moves = variant.moves
     color, rank = jnp.asarray(moves.color)[action], jnp.asarray(moves.rank)[action]
-    names_color, names_rank = kind == HINT_COLOR, kind == HINT_RANK
+    names_color, names_rank = kind == Kind.HINT_COLOR, kind == Kind.HINT_RANK
     to = (state.turn + jnp.asarray(moves.offset)[action]) % variant.players
     told = (jnp.arange(variant.players) == to)[:, None]  # [players, 1]
     named = matches(state.hands, color, rank, variant)  # [players, hand_size]
@@ -186,7 +171,7 @@ def give_hint(state: State, action: Array, kind: Array, variant: Variant) -> Sta
 def use_card(state: State, action: Array, kind: Array, task: Task, variant: Variant) -> State:
     """Play or discard a card, and draw the next one if the game goes on."""
     slot = jnp.asarray(variant.moves.slot)[action]
-    plays, discards = kind == PLAY, kind == DISCARD
+    plays, discards = kind == Kind.PLAY, kind == Kind.DISCARD
     card = state.hands[state.turn, slot]
     color, rank = color_of(card, variant), rank_of(card, variant)
     built = jnp.arange(variant.colors) == color

@@ -6,21 +6,22 @@ the original in another order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import permutations
 
 import numpy as np
 
 from brigade.core import Symmetries
-from brigade.envs.hanabi.observe import part_sizes
+from brigade.envs.hanabi.observe import part_sizes, parts
 from brigade.envs.hanabi.variant import Variant
 
 
 @cache
 def color_symmetries(variant: Variant) -> Symmetries:
     """All renamings; the first one changes nothing."""
-    orders = list(permutations(range(variant.colors)))
+    orders = list(itertools.permutations(range(variant.colors)))
     return Symmetries(
         np.stack([observation_order(order, variant) for order in orders]),
         np.stack([action_order(order, variant) for order in orders]),
@@ -32,46 +33,23 @@ def observation_order(order: Sequence[int], variant: Variant) -> np.ndarray:
 
     `order` has the original colour of each new one.
     """
-    v, cards = variant, (variant.colors, variant.ranks)
-    copies = (v.colors, v.deck_size // v.colors)
-    board = part_sizes(v)["board"] - v.cards - v.hint_tokens - v.life_tokens  # the deck
-    whole = "-"  # a part without colours
-    hands = [(cards, (v.players - 1) * v.hand_size), (whole, v.players)]
-    middle = [(whole, board), (cards, 1), (whole, v.hint_tokens + v.life_tokens), (copies, 1)]
-    last = [
-        (whole, 2 * v.players + 4),
-        ((v.colors,), 1),
-        (whole, v.ranks + 2 * v.hand_size),
-        (cards, 1),
-        (whole, 2),
-    ]
-    known = [(cards, 1), ((v.colors,), 1), (whole, v.ranks)] * (v.players * v.hand_size)
-    return _reordered([*hands, *middle, *last, *known], order)
+    return _reordered(itertools.chain.from_iterable(parts(variant).values()), order)
 
 
 def action_order(order: Sequence[int], variant: Variant) -> np.ndarray:
     """The original action of each renamed one [actions]."""
-    v, others, whole = variant, variant.players - 1, "-"
-    parts = [
-        (whole, 2 * v.hand_size),
-        ((v.colors,), others),
-        (whole, others * v.ranks),
-        (whole, 1),
-    ]
-    return _reordered(parts, order)
+    v, others = variant, variant.players - 1
+    blocks = [((), 2 * v.hand_size), ((v.colors,), others), ((), others * v.ranks), ((), 1)]
+    return _reordered(blocks, order)
 
 
-def _reordered(parts: Sequence[tuple[object, int]], order: Sequence[int]) -> np.ndarray:
-    """Indices of parts one after another, (shape with colours first, repeats) or ("-", entries)."""
+def _reordered(blocks: Iterable[tuple[tuple[int, ...], int]], order: Sequence[int]) -> np.ndarray:
+    """Indices of blocks one after another: shapes with colours first, or (), and how many."""
     places, start = [], 0
-    for shape, number in parts:
-        if isinstance(shape, tuple):
-            size = number * int(np.prod(shape))
-            block = np.arange(start, start + size).reshape(number, *shape)
-            places.append(block[:, np.array(order)].ravel())
-        else:
-            size = number
-            places.append(np.arange(start, start + size))
+    for shape, number in blocks:
+        size = number * math.prod(shape)
+        block = np.arange(start, start + size).reshape(number, *shape)
+        places.append((block[:, np.array(order)] if shape else block).ravel())
         start += size
     return np.concatenate(places).astype(np.int16)
 

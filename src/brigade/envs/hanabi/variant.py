@@ -13,21 +13,25 @@ from functools import cached_property
 
 import numpy as np
 
-from brigade.core.checks import at_least
+from brigade.core.checks import at_least, within
 
 LOWEST_COPIES, MIDDLE_COPIES, HIGHEST_COPIES = 3, 2, 1
 MAX_PLAYERS, MAX_COLORS, MAX_RANKS = 5, 5, 5
 LARGE_HAND, SMALL_HAND = 5, 4  # cards per player, for up to three players and for more
 NO_CARD = -1
 
-PLAY, DISCARD, HINT_COLOR, HINT_RANK, WAIT = range(5)
+
+class Kind:
+    """What a move does."""
+
+    PLAY, DISCARD, HINT_COLOR, HINT_RANK, WAIT = range(5)
 
 
 @dataclass(frozen=True)
 class Moves:
     """What each action does, [actions]; entries that do not apply are -1."""
 
-    kind: np.ndarray  # PLAY, DISCARD, HINT_COLOR, HINT_RANK or WAIT
+    kind: np.ndarray  # one of Kind
     slot: np.ndarray  # of the card played or discarded
     offset: np.ndarray  # who gets the hint: 1 is the next player
     color: np.ndarray
@@ -46,23 +50,15 @@ class Variant:
     life_tokens: int
 
     def __post_init__(self) -> None:
-        for name, most in (
-            ("players", MAX_PLAYERS),
-            ("colors", MAX_COLORS),
-            ("ranks", MAX_RANKS),
-        ):
-            least = 2 if name == "players" else 1
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}; a game has {least} to {most} {name}"
-                )
+        within("players", self.players, 2, MAX_PLAYERS)
+        within("colors", self.colors, 1, MAX_COLORS)
+        within("ranks", self.ranks, 1, MAX_RANKS)
         for name in ("hand_size", "hint_tokens", "life_tokens"):
             at_least(name, getattr(self, name), 1)
-        if self.players * self.hand_size > self.deck_size:
+        if self.dealt > self.deck_size:
             raise ValueError(
-                f"{self.players} hands of {self.hand_size} cards need "
-                f"{self.players * self.hand_size} cards, and the deck has {self.deck_size}; use "
-                "smaller hands or more colors and ranks"
+                f"{self.players} hands of {self.hand_size} cards need {self.dealt} cards, and the "
+                f"deck has {self.deck_size}; use smaller hands or more colors and ranks"
             )
 
     @cached_property
@@ -117,11 +113,12 @@ class Variant:
     def moves(self) -> Moves:
         """What each action does."""
         slots, others = range(self.hand_size), range(1, self.players)
+        colors, ranks = range(self.colors), range(self.ranks)
         rows = (
-            [(DISCARD, slot, -1, -1, -1) for slot in slots]
-            + [(PLAY, slot, -1, -1, -1) for slot in slots]
-            + [(HINT_COLOR, -1, to, color, -1) for to in others for color in range(self.colors)]
-            + [(HINT_RANK, -1, to, -1, rank) for to in others for rank in range(self.ranks)]
-            + [(WAIT, -1, -1, -1, -1)]
+            [(Kind.DISCARD, slot, -1, -1, -1) for slot in slots]
+            + [(Kind.PLAY, slot, -1, -1, -1) for slot in slots]
+            + [(Kind.HINT_COLOR, -1, to, color, -1) for to in others for color in colors]
+            + [(Kind.HINT_RANK, -1, to, -1, rank) for to in others for rank in ranks]
+            + [(Kind.WAIT, -1, -1, -1, -1)]
         )
         return Moves(*np.array(rows, np.int32).T)

@@ -11,19 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
-from brigade.core.checks import at_least
+from brigade.core.checks import at_least, one_of, within
 from brigade.envs.jaxnav import rules
 from brigade.envs.jaxnav.lidar import lidar
 from brigade.envs.jaxnav.maps import MapSpec, Task, check_size, sequence
-from brigade.envs.jaxnav.rules import (
-    ACTIONS,
-    EVENTS,
-    STANDARD_REWARDS,
-    STANDARD_ROBOT,
-    Rewards,
-    Robot,
-    State,
-)
+from brigade.envs.jaxnav.rules import ACTIONS, Rewards, Robot, State
 
 OTHER_INPUTS = 5  # besides the lidar: two speeds, goal distance and angle, the reward mix
 
@@ -37,17 +29,15 @@ class JaxNav(Environment):
     width: int = 7
     horizon: int = 500
     actions: Literal["discrete", "continuous"] = "discrete"
-    robot: Robot = STANDARD_ROBOT
-    rewards: Rewards = STANDARD_REWARDS
+    robot: Robot = rules.STANDARD_ROBOT
+    rewards: Rewards = rules.STANDARD_REWARDS
 
-    events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
+    events = rules.EVENTS  # the kinds of `info["events"]` [seats, kinds]
     meanings = MappingProxyType({"score": "the share of robots that reached their goal"})
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_agents <= 4:
-            raise ValueError(f"num_agents is {self.num_agents}; a map has 1 to 4 robots")
-        if self.actions not in ("discrete", "continuous"):
-            raise ValueError(f"actions is {self.actions!r}; use 'discrete' or 'continuous'")
+        within("num_agents", self.num_agents, 1, 4)
+        one_of("actions", self.actions, ("discrete", "continuous"))
         at_least("horizon", self.horizon, 1)
         check_size(self.height, self.width)
 
@@ -77,7 +67,7 @@ class JaxNav(Environment):
         state = rules.start(task, jax.random.randint(key, (), 0, task.start.shape[0]))
         shape = (self.num_agents, 2) if self.continuous else (self.num_agents,)
         action = jnp.full(shape, -1, jnp.float32 if self.continuous else jnp.int32)
-        events = jnp.zeros((self.num_agents, len(EVENTS)), bool)
+        events = jnp.zeros((self.num_agents, len(rules.EVENTS)), bool)
         reward = jnp.zeros(self.num_agents, jnp.float32)
         return state, self._time_step(state, task, action, reward, events, self._lidar(state, task))
 
@@ -103,10 +93,7 @@ class JaxNav(Environment):
             )
 
     def _lidar(self, state: State, task: Task) -> Array:
-        robot = self.robot
-        return lidar(
-            state.place, state.heading, task.walls, robot.radius, robot.beams, robot.lidar_range
-        )
+        return lidar(state.place, state.heading, task.walls, self.robot)
 
     def _observe(self, state: State, seen: Array) -> Array:
         """[seats, beams + 5] f32, scaled so that entries are of order 1."""

@@ -12,17 +12,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array
+from brigade.envs.jaxnav.rules import Robot
 
 PARALLEL = 1e-9  # the smallest slope of a beam to a grid line, to avoid division by zero
 
 
-def lidar(
-    place: Array, heading: Array, walls: Array, radius: float, beams: int, far: float
-) -> Array:
-    """[robots, beams]: distances from the centres of the robots, at most `far`."""
-    dx, dy = directions(heading, beams)
+def lidar(place: Array, heading: Array, walls: Array, robot: Robot) -> Array:
+    """[robots, beams]: distances from the centres of the robots, at most the lidar's range."""
+    dx, dy = directions(heading, robot.beams)
     to_walls = wall_distances(place, dx, dy, walls)
-    return jnp.minimum(jnp.minimum(to_walls, disc_distances(place, dx, dy, radius)), far)
+    to_robots = disc_distances(place, dx, dy, robot.radius)
+    return jnp.minimum(jnp.minimum(to_walls, to_robots), robot.lidar_range)
 
 
 def directions(heading: Array, beams: int) -> tuple[Array, Array]:

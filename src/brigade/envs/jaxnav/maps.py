@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -103,12 +103,11 @@ def make_task(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: fl
 
 
 def _check_situation(walls: np.ndarray, start: np.ndarray, goal: np.ndarray, radius: float) -> None:
-    for robot, (x, y) in enumerate(start[:, :2]):
-        if clearance(walls, x, y) <= radius:
-            raise ValueError(f"robot {robot} starts in a wall at x {x:g}, y {y:g}; move it away")
-    for robot, (x, y) in enumerate(goal):
-        if clearance(walls, x, y) <= radius:
-            raise ValueError(f"goal {robot} is in a wall at x {x:g}, y {y:g}; move it away")
+    for what, places in (("robot {} starts", start[:, :2]), ("goal {} is", goal)):
+        for robot, (x, y) in enumerate(places):
+            if clearance(walls, x, y) <= radius:
+                where = f"in a wall at x {x:g}, y {y:g}; move it away"
+                raise ValueError(f"{what.format(robot)} {where}")
     for one, other in itertools.combinations(range(len(start)), 2):
         if np.hypot(*(start[one] - start[other])[:2]) <= 2 * radius:
             raise ValueError(f"robots {one} and {other} overlap at the start; move one of them")
@@ -236,7 +235,8 @@ def shortest_path(walls: np.ndarray, start: Cell, goal: Cell, blocked: Set[Cell]
     queue = deque([start])
     while queue and goal not in before:
         cell = queue.popleft()
-        for near in _neighbours(cell):
+        for down, right in NEIGHBOURS:
+            near = cell[0] + down, cell[1] + right
             if not walls[near] and near not in blocked and near not in before:
                 before[near] = cell
                 queue.append(near)
@@ -246,7 +246,3 @@ def shortest_path(walls: np.ndarray, start: Cell, goal: Cell, blocked: Set[Cell]
     while cells[-1] != start:
         cells.append(before[cells[-1]])
     return cells[::-1]
-
-
-def _neighbours(cell: Cell) -> Iterator[Cell]:
-    return ((cell[0] + down, cell[1] + right) for down, right in NEIGHBOURS)

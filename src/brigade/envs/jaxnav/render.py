@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 import numpy as np
@@ -98,11 +98,7 @@ def render_states(
 @jax.jit(static_argnames="robot")
 def _see(place: jax.Array, heading: jax.Array, walls: jax.Array, robot: Robot) -> jax.Array:
     """Lidar distances [timesteps, robots, beams]."""
-
-    def one(place: jax.Array, heading: jax.Array) -> jax.Array:
-        return lidar(place, heading, walls, robot.radius, robot.beams, robot.lidar_range)
-
-    return jax.vmap(one)(place, heading)
+    return jax.vmap(partial(lidar, walls=walls, robot=robot))(place, heading)
 
 
 def _draw(state: State, task: Task, seen: np.ndarray, robot: Robot, cell_px: int) -> np.ndarray:
@@ -144,7 +140,7 @@ def background(walls: bytes, width: int, cell_px: int) -> Image.Image:
 
 
 def _draw_goal(canvas: Canvas, place: np.ndarray, goal: np.ndarray, tint: Colour) -> None:
-    canvas.line([(place[0], place[1]), (goal[0], goal[1])], THIN_LINE, pale(tint))
+    canvas.line([(place[0], place[1]), (goal[0], goal[1])], THIN_LINE, mixed(tint, WHITE))
     canvas.cross(goal[0], goal[1], CROSS, CROSS_LINE * 1.9, WHITE)
     canvas.cross(goal[0], goal[1], CROSS, CROSS_LINE, tint)
 
@@ -158,7 +154,7 @@ def _draw_returns(
     for angle, distance in zip(angles, ranges, strict=True):
         if distance < robot.lidar_range:
             ends = x + distance * math.cos(angle), y + distance * math.sin(angle)
-            canvas.disc(*ends, DOT, pale(ROBOT_COLOURS[number]))
+            canvas.disc(*ends, DOT, mixed(ROBOT_COLOURS[number], WHITE))
 
 
 def _draw_robot(canvas: Canvas, state: State, number: int, radius: float) -> None:
@@ -166,14 +162,14 @@ def _draw_robot(canvas: Canvas, state: State, number: int, radius: float) -> Non
     x, y = state.place[number]
     tint = ROBOT_COLOURS[number]
     if state.crashed[number]:
-        canvas.disc(x, y, radius, dark(tint), INK)
+        canvas.disc(x, y, radius, mixed(tint, INK), INK)
         canvas.cross(x, y, radius * 0.4, radius * 0.22, WHITE)
     elif state.reached[number]:
         canvas.disc(x, y, radius, tint, WHITE)
         tick = [(-0.4, 0.0), (-0.1, -0.32), (0.42, 0.34)]
         canvas.line([(x + radius * a, y + radius * b) for a, b in tick], radius * 0.2, WHITE)
     else:
-        canvas.disc(x, y, radius, tint, dark(tint))
+        canvas.disc(x, y, radius, tint, mixed(tint, INK))
         cos, sin = math.cos(state.heading[number]), math.sin(state.heading[number])
         arrow = [(0.72, 0.0), (-0.3, 0.48), (-0.06, 0.0), (-0.3, -0.48)]
         corners = [
@@ -183,17 +179,8 @@ def _draw_robot(canvas: Canvas, state: State, number: int, radius: float) -> Non
         canvas.pen.polygon(corners, WHITE)
 
 
-def pale(colour: Colour) -> Colour:
-    """Mixed with white."""
-    return _mixed(colour, WHITE)
-
-
-def dark(colour: Colour) -> Colour:
-    """Mixed with ink."""
-    return _mixed(colour, INK)
-
-
-def _mixed(colour: Colour, other: Colour) -> Colour:
+def mixed(colour: Colour, other: Colour) -> Colour:
+    """A share of another colour, in a colour."""
     red, green, blue = (
         round(a + SHARE_OF_TINT * (b - a)) for a, b in zip(colour, other, strict=True)
     )

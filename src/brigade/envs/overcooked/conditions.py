@@ -11,20 +11,15 @@ from brigade.envs.overcooked.grid import Cell, Grid, survey
 from brigade.envs.overcooked.solve import servable_roles
 from brigade.envs.overcooked.things import MAX_POT_SIZE
 
-POT_SIZES = range(1, MAX_POT_SIZE + 1)
-COOK_TIMES = range(10, 31)
+POT_SIZES = range(1, MAX_POT_SIZE + 1)  # ingredients per soup
+COOK_TIMES = range(10, 31)  # of a soup in steps
 
 Item = TypeVar("Item")
 
 
-def sample_pot_size(rng: Random) -> int:
-    """The number of ingredients per soup, 1 to 5."""
-    return _one_of(POT_SIZES, rng)
-
-
-def sample_cook_time(rng: Random) -> int:
-    """The cooking time of a soup in steps, 10 to 30."""
-    return _one_of(COOK_TIMES, rng)
+def one_of(options: Sequence[Item], rng: Random) -> Item:
+    """A uniform sample; random() gives the same numbers in every Python version."""
+    return options[int(rng.random() * len(options))]
 
 
 def sample_roles(grid: Grid, num_agents: int, rng: Random) -> tuple[int, ...]:
@@ -35,23 +30,13 @@ def sample_roles(grid: Grid, num_agents: int, rng: Random) -> tuple[int, ...]:
             f"no assignment of chefs and waiters to {num_agents} cooks can serve a soup in this "
             "kitchen; generate it with require_roles, or connect its rooms"
         )
-    return _one_of(splits, rng)
+    return one_of(splits, rng)
 
 
 def sample_slippery(grid: Grid, num_agents: int, share: float, rng: Random) -> list[Cell]:
     """A random share of the floor tiles that cooks can reach."""
     within("slippery", share, 0, 1)
     kitchen = survey(grid, num_agents)
-    floor = [
-        (row, column)
-        for row, line in enumerate(grid)
-        for column in range(len(line))
-        if kitchen.reachable >> (row * kitchen.stride + column) & 1
-    ]
+    floor = list(kitchen.tiles(kitchen.reachable))
     ranked = sorted((rng.random(), cell) for cell in floor)
     return [cell for _, cell in ranked[: round(share * len(floor))]]
-
-
-def _one_of(options: Sequence[Item], rng: Random) -> Item:
-    """A uniform sample; random() gives the same numbers in every Python version."""
-    return options[int(rng.random() * len(options))]

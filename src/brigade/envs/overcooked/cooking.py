@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from brigade.core import Array
 from brigade.envs.overcooked.recipes import look_up
 from brigade.envs.overcooked.tasks import Task
-from brigade.envs.overcooked.things import NOTHING, POT_SIZE, onions, tomatoes
+from brigade.envs.overcooked.things import POT_SIZE, Item, onions, tomatoes
 
 DELIVERY_REWARD = 20.0
 JUST_STARTED = 255  # the tick of a pot between an interaction that starts it and the end of a step
@@ -44,7 +44,7 @@ class OneRecipe:
 
     def plates_of_use(self, pot: Array, tick: Array) -> Array:
         """The number of plates the pots will need: one for each that is not empty."""
-        return jnp.sum(pot != NOTHING, dtype=jnp.int32)
+        return jnp.sum(pot != Item.NOTHING, dtype=jnp.int32)
 
     def cook(self, pot: Array, tick: Array, task: Task) -> Array:
         """A full pot cooks until its soup is ready, starting with the step that filled it."""
@@ -75,7 +75,7 @@ class RecipeList:
 
     def can_start(self, contents: Array, tick: Array) -> Array:
         """Whether an empty-handed interaction starts the cooking."""
-        return (contents != NOTHING) & (tick == 0)
+        return (contents != Item.NOTHING) & (tick == 0)
 
     def cook_time(self, contents: Array, task: Task) -> Array:
         """Steps until a soup is ready, by its recipe."""
@@ -83,7 +83,7 @@ class RecipeList:
 
     def plates_of_use(self, pot: Array, tick: Array) -> Array:
         """The number of plates the pots will need; full ones that wait do not count."""
-        counts = (pot != NOTHING) & ((tick > 0) | (size(pot) < POT_SIZE))
+        counts = (pot != Item.NOTHING) & ((tick > 0) | (size(pot) < POT_SIZE))
         return jnp.sum(counts, dtype=jnp.int32)
 
     def cook(self, pot: Array, tick: Array, task: Task) -> Array:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
-from brigade.core.checks import within
+from brigade.core.checks import at_least, one_of, within
 from brigade.envs.overcooked import chance, rules
 from brigade.envs.overcooked.cooking import COOKING, DELIVERY_REWARD, Cooking, size
 from brigade.envs.overcooked.events import event_names
@@ -21,20 +21,12 @@ from brigade.envs.overcooked.masks import available_actions
 from brigade.envs.overcooked.observe import Sight, changing_entries, in_sight, num_channels, observe
 from brigade.envs.overcooked.rules import State
 from brigade.envs.overcooked.tasks import Task, sequence_from_grids
-from brigade.envs.overcooked.things import (
-    ACTIONS,
-    POT,
-    STAY,
-    TILE_OF_SYMBOL,
-    UP,
-    ingredients_name,
-    thing_name,
-)
+from brigade.envs.overcooked.things import ACTIONS, STAY, UP, Tile, ingredients_name, thing_name
 
 Reward = Literal["shared", "individual", "sparse"]
 RecipeKind = Literal["single", "multi"]
 
-SYMBOLS = tuple(TILE_OF_SYMBOL)  # of tiles, by their codes
+SYMBOLS = tuple(Tile.OF_SYMBOL)  # of tiles, by their codes
 FACINGS = "UDRL"  # letters in the recorded traces, in the order of the actions
 
 
@@ -72,27 +64,19 @@ class Overcooked(Environment):
     meanings = MappingProxyType(MEANINGS)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_agents <= 4:
-            raise ValueError(f"num_agents is {self.num_agents}; a kitchen has 1 to 4 cooks")
-        if self.start_facing not in ("random", "up"):
-            raise ValueError(f"start_facing is {self.start_facing!r}; use 'random' or 'up'")
-        if min(self.height, self.width) < 3 or self.horizon < 1:
-            raise ValueError(
-                "a kitchen needs at least 3 x 3 tiles and a horizon of at least 1 step"
-            )
+        within("num_agents", self.num_agents, 1, 4)
+        for name, least in (("height", 3), ("width", 3), ("horizon", 1), ("kitchens", 1)):
+            at_least(name, getattr(self, name), least)
+        one_of("start_facing", self.start_facing, ("random", "up"))
+        one_of("reward", self.reward, get_args(Reward))
+        one_of("recipes", self.recipes, COOKING)
         if not is_sight(self.view):
             raise ValueError(
                 f"view is {self.view!r}; use 'full' or three numbers of tiles (forward, to each "
                 "side, behind), such as (1, 1, 0)"
             )
-        if self.reward not in get_args(Reward):
-            raise ValueError(f"reward is {self.reward!r}; use one of {', '.join(get_args(Reward))}")
-        if self.recipes not in COOKING:
-            raise ValueError(f"recipes is {self.recipes!r}; use 'single' or 'multi'")
         if self.roles and self.num_agents < 2:
             raise ValueError("roles need a chef and a waiter; give num_agents 2 or more")
-        if self.kitchens < 1:
-            raise ValueError(f"kitchens is {self.kitchens}; a task has at least one")
         within("sticky_actions", self.sticky_actions, 0, 1)
         within("slip_chance", self.slip_chance, 0, 1)
 
@@ -278,10 +262,9 @@ def describe(state: State, task: Task) -> dict[str, Any]:
             np.asarray(state.cell), np.asarray(state.facing), np.asarray(state.held), strict=True
         )
     ]
-    describe_pot = pot_with_recipe if multi else pot_by_number
     pots = {
-        "{},{}".format(*place(cell)): describe_pot(state, task, int(cell))
-        for cell in np.flatnonzero(tile == POT)
+        "{},{}".format(*place(cell)): pot_state(state, task, int(cell))
+        for cell in np.flatnonzero(tile == Tile.POT)
     }
     counters = [[*place(cell), name(int(counter[cell]))] for cell in np.flatnonzero(counter)]
     return {"players": players, "pots": pots, "counters": sorted(counters)}
@@ -309,14 +292,15 @@ def within_sight(scene: dict[str, Any], seen: np.ndarray) -> dict[str, Any]:
     }
 
 
-def pot_by_number(state: State, task: Task, cell: int) -> list[int]:
-    """The number of ingredients and the cooking tick, -1 while the pot is not cooking."""
-    return [int(size(state.pot[cell])), int(state.tick[cell]) or -1]
+def pot_state(state: State, task: Task, cell: int) -> list[Any]:
+    """What is in a pot, and its cooking tick, -1 while it is not cooking.
 
-
-def pot_with_recipe(state: State, task: Task, cell: int) -> list[Any]:
-    """Ingredients, cooking tick and status of a pot in a kitchen with a list of recipes."""
+    In a kitchen with one recipe that is a number; with a list of recipes it is the ingredients, and
+    the pot's status follows.
+    """
     contents, tick = int(state.pot[cell]), int(state.tick[cell])
+    if state.earned is None:
+        return [size(contents), tick or -1]
     if tick:
         status = "ready" if tick == int(task.recipes.cook_time[contents]) else "cooking"
     else:

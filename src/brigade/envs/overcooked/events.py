@@ -10,7 +10,7 @@ from brigade.core import Array
 from brigade.envs.overcooked.cooking import Cooking, OneRecipe, size
 from brigade.envs.overcooked.recipes import look_up
 from brigade.envs.overcooked.tasks import Task
-from brigade.envs.overcooked.things import ONION, PLATE, SOUP, STAY, TOMATO
+from brigade.envs.overcooked.things import STAY, Item
 
 if TYPE_CHECKING:
     from brigade.envs.overcooked.rules import Interaction, State
@@ -103,17 +103,17 @@ def handling(did: Interaction) -> dict[str, Array]:
     """Items picked up and put down."""
     puts, takes = did.puts_on_counter, did.takes_from_counter
     return {
-        "put_onion_on_counter": puts & (did.thing == ONION),
-        "put_tomato_on_counter": puts & (did.thing == TOMATO),
-        "put_plate_on_counter": puts & (did.thing == PLATE),
-        "put_soup_on_counter": puts & (did.thing >= SOUP),
-        "pickup_onion_from_counter": takes & (did.thing == ONION),
+        "put_onion_on_counter": puts & (did.thing == Item.ONION),
+        "put_tomato_on_counter": puts & (did.thing == Item.TOMATO),
+        "put_plate_on_counter": puts & (did.thing == Item.PLATE),
+        "put_soup_on_counter": puts & (did.thing >= Item.SOUP),
+        "pickup_onion_from_counter": takes & (did.thing == Item.ONION),
         "pickup_onion_from_pile": did.takes_onion,
-        "pickup_tomato_from_counter": takes & (did.thing == TOMATO),
+        "pickup_tomato_from_counter": takes & (did.thing == Item.TOMATO),
         "pickup_tomato_from_pile": did.takes_tomato,
-        "pickup_plate_from_counter": takes & (did.thing == PLATE),
+        "pickup_plate_from_counter": takes & (did.thing == Item.PLATE),
         "pickup_plate_from_pile": did.takes_plate,
-        "pickup_soup_from_counter": takes & (did.thing >= SOUP),
+        "pickup_soup_from_counter": takes & (did.thing >= Item.SOUP),
         "useful_plate_pickup": did.useful_plate,
         "soup_pickup": did.takes_soup,
     }
@@ -129,15 +129,15 @@ def placement(did: Interaction, task: Task) -> dict[str, Array]:
         "optimal_placement": fills & (is_now == was),
         "catastrophic_placement": fills & (was > 0) & (is_now <= 0),
         "useless_placement": fills & (was <= 0),
-        "potting_onion": fills & (did.hand == ONION),
-        "potting_tomato": fills & (did.hand == TOMATO),
+        "potting_onion": fills & (did.hand == Item.ONION),
+        "potting_tomato": fills & (did.hand == Item.TOMATO),
         "cook": did.starts_cooking,
     }
 
 
 def serving(did: Interaction, task: Task) -> dict[str, Array]:
     """Soups served, by their size."""
-    soup = did.hand - jnp.uint8(SOUP)  # its contents, where a soup is served
+    soup = did.hand - jnp.uint8(Item.SOUP)  # its contents, where a soup is served
     return {
         "delivery": did.delivers,
         "delivery_of_size_two": did.delivers & (size(soup) == 2),

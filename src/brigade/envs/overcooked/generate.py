@@ -10,6 +10,7 @@ from random import Random
 
 import numpy as np
 
+from brigade.core.checks import at_least
 from brigade.envs.overcooked.grid import (
     COUNTER,
     FLOOR,
@@ -53,10 +54,10 @@ class KitchenSpec:
 
     def __post_init__(self) -> None:
         """Reject what no kitchen can satisfy."""
-        _require(self.min_side >= 4, f"min_side is {self.min_side}; it must be at least 4")
+        at_least("min_side", self.min_side, 4)
         _check_range("side", self.min_side, self.max_side)
         if self.width is not None:
-            _require(self.width >= 4, f"width is {self.width}; it must be at least 4")
+            at_least("width", self.width, 4)
         _require(
             not (self.stations_in_counters and self.require_handoff),
             "stations_in_counters and require_handoff cannot be combined",
@@ -66,11 +67,9 @@ class KitchenSpec:
             "stations": (self.min_stations, self.max_stations),
             "pots": self.count_range("P"),
         }.items():
-            _require(low >= 1, f"min_{name} is {low}; it must be at least 1")
+            at_least(f"min_{name}", low, 1)
             _check_range(name, low, high)
-        _require(
-            self.max_attempts >= 1, f"max_attempts is {self.max_attempts}; it must be at least 1"
-        )
+        at_least("max_attempts", self.max_attempts, 1)
 
     @property
     def station_symbols(self) -> str:
@@ -144,7 +143,7 @@ def generate_sequence(
     out of the key, as in the recorded results.
     """
     spec = level_spec(spec_or_level)
-    _check_seed(seed)
+    at_least("seed", seed, 0)
     level: tuple[int, ...] = ()
     if levels_apart:
         level = (spec.min_side, spec.max_side, round(1000 * spec.density))
@@ -171,12 +170,8 @@ def _seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return seed
     words = list(seed) if isinstance(seed, Sequence) else [seed]
     for word in words:
-        _check_seed(word)
+        at_least("seed", word, 0)
     return np.random.SeedSequence(words)
-
-
-def _check_seed(seed: int) -> None:
-    _require(seed >= 0, f"seed is {seed}; it must be 0 or more")
 
 
 def random_stream(seed: np.random.SeedSequence) -> Random:
@@ -224,9 +219,9 @@ def _attempt(spec: KitchenSpec, rng: Random, num_agents: int) -> Grid:
 
 
 def _walled(inside: list[str], width: int) -> Grid:
-    wall = COUNTER * width
-    rows = [f"{COUNTER}{''.join(row)}{COUNTER}" for row in _chunks(inside, width - 2)]
-    return (wall, *rows, wall)
+    wall, text, size = COUNTER * width, "".join(inside), width - 2
+    rows = [text[begin : begin + size] for begin in range(0, len(text), size)]
+    return (wall, *(f"{COUNTER}{row}{COUNTER}" for row in rows), wall)
 
 
 def _stations_in_counters(
@@ -263,10 +258,6 @@ def _borders_on_floor(rows: list[list[str]], row: int, column: int) -> bool:
         0 <= y < len(rows) and 0 <= x < len(rows[0]) and rows[y][x] in FLOOR + SEATS
         for y, x in around
     )
-
-
-def _chunks(tiles: list[str], size: int) -> list[list[str]]:
-    return [tiles[begin : begin + size] for begin in range(0, len(tiles), size)]
 
 
 def _inside(spec: KitchenSpec, rng: Random, rows: int, columns: int, num_agents: int) -> list[str]:
@@ -325,10 +316,8 @@ def _prune(grid: Grid, kitchen: Survey) -> Grid:
         kitchen.reachable | kitchen.around(kitchen.reachable)
     )
     rows = [list(row) for row in grid]
-    while useless:
-        row, column = kitchen.first(useless)
+    for row, column in kitchen.tiles(useless):
         rows[row][column] = COUNTER
-        useless &= useless - 1
     return tuple("".join(row) for row in rows)
 
 

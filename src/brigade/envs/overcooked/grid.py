@@ -7,7 +7,7 @@ to `4` the floor tiles where the seats start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from operator import or_
@@ -33,18 +33,6 @@ _NAMES = {
     "P": "a pot",
     "S": "a serving tile",
 } | {digit: f"the start of seat {digit}" for digit in SEATS}
-_TITLES = {
-    "R1": "rectangle",
-    "R2": "parts",
-    "R3": "border",
-    "R4": "access",
-    "R5": "ingredients",
-    "R6": "pots",
-    "R7": "serving",
-    "R8": "usefulness",
-    "R9": "coverage",
-    "R10": "hand-off",
-}
 
 
 class GridError(ValueError):
@@ -56,11 +44,10 @@ class GridError(ValueError):
         self.cell = cell
 
 
-def _broken(rule: str, problem: str, cell: Cell | None = None) -> GridError:
-    """The error for a broken rule; its message counts rows and columns from 1."""
-    title = f"{rule} {_TITLES[rule]}" if rule in _TITLES else rule
+def _broken(title: str, problem: str, cell: Cell | None = None) -> GridError:
+    """The error for a broken rule, named first in `title`; it counts rows and columns from 1."""
     where = f"row {cell[0] + 1}, column {cell[1] + 1} " if cell is not None else ""
-    return GridError(f"{title}: {where}{problem}", rule, cell)
+    return GridError(f"{title}: {where}{problem}", title.split()[0], cell)
 
 
 # --- Text -----------------------------------------------------------------------------------
@@ -70,8 +57,7 @@ def parse_grid(rows: str | Sequence[str]) -> Grid:
     """Parse text (a space or a `.` is floor) into a rectangular grid of known tiles."""
     lines = _kitchen_lines(rows) if isinstance(rows, str) else [row.rstrip("\r\n") for row in rows]
     grid = tuple(line.replace(" ", FLOOR) for line in lines)
-    _check_tiles(grid)
-    check_r1(grid, num_agents=1)
+    check_r1(grid)
     return grid
 
 
@@ -80,11 +66,6 @@ def _kitchen_lines(text: str) -> list[str]:
     lines = text.splitlines()
     kept = [n for n, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"]
     return lines[kept[0] : kept[-1] + 1] if kept else []
-
-
-def render_text(grid: Grid) -> str:
-    """The kitchen as text, one line per row."""
-    return "\n".join(grid)
 
 
 def read_grid(path: str | Path, num_agents: int | None = None) -> Grid:
@@ -99,7 +80,7 @@ def read_grid(path: str | Path, num_agents: int | None = None) -> Grid:
 
 def write_grid(path: str | Path, grid: Grid) -> None:
     """Write a kitchen file for `read_grid`."""
-    Path(path).write_text(render_text(grid) + "\n", encoding="utf-8")
+    Path(path).write_text("\n".join(grid) + "\n", encoding="utf-8")
 
 
 def count_seats(grid: Grid) -> int:
@@ -113,16 +94,14 @@ def _check_tiles(grid: Grid) -> None:
         raise _broken("empty", "the kitchen has no tiles; give at least one row of symbols")
     if set("".join(grid)) <= set(TILES):
         return
-    row, column, tile = next(found for found in _tiles(grid) if found[2] not in TILES)
+    row, column = next(
+        (row, column)
+        for row, line in enumerate(grid)
+        for column, tile in enumerate(line)
+        if tile not in TILES
+    )
     allowed = "X P O T D S, '.' or space for floor, or a start 1 to 4"
-    raise _broken("symbols", f"is {tile!r}; a tile is one of {allowed}", (row, column))
-
-
-def _tiles(grid: Grid) -> Iterator[tuple[int, int, str]]:
-    """Row, column and symbol of every tile, in row-major order."""
-    for row, line in enumerate(grid):
-        for column, tile in enumerate(line):
-            yield row, column, tile
+    raise _broken("symbols", f"is {grid[row][column]!r}; a tile is one of {allowed}", (row, column))
 
 
 # --- Starts ---------------------------------------------------------------------------------
@@ -230,15 +209,20 @@ class Survey:
 
     def first(self, cells: int) -> Cell:
         """Row and column of the first tile of a set, in row-major order."""
-        return divmod((cells & -cells).bit_length() - 1, self.stride)
+        return next(self.tiles(cells))
+
+    def tiles(self, cells: int) -> Iterator[Cell]:
+        """Row and column of all tiles of a set, in row-major order."""
+        while cells:
+            yield divmod((cells & -cells).bit_length() - 1, self.stride)
+            cells &= cells - 1
 
 
 # Several rules and the solver use the same kitchen in turn, so the last few are cached.
 @lru_cache(maxsize=32)
 def survey(grid: Grid, num_agents: int) -> Survey:
     """Find the stations of a kitchen and the floor that each agent can reach."""
-    _check_tiles(grid)
-    check_r1(grid, num_agents)
+    check_r1(grid)
     stride = len(grid[0]) + 1
     # The lowest bit is the last digit of a binary number, so the text is reversed.
     text = " ".join(grid)[::-1]
@@ -254,13 +238,9 @@ def survey(grid: Grid, num_agents: int) -> Survey:
     )
 
 
-def _to_binary(members: str) -> dict[int, str]:
-    """Translation table from a kitchen's text to binary digits, 1 for each member."""
-    return str.maketrans({tile: "01"[tile in members] for tile in TILES + " "})
-
-
+# Translation tables from a kitchen's text to binary digits, 1 for each member.
 _BINARY = {
-    kind: _to_binary(members)
+    kind: str.maketrans({tile: "01"[tile in members] for tile in TILES + " "})
     for kind, members in {**FAMILIES, "counter": COUNTER, "floor": FLOOR + SEATS}.items()
 }
 
@@ -276,15 +256,14 @@ def _union(sets: Iterable[int]) -> int:
 # --- The ten rules --------------------------------------------------------------------------
 
 
-def check_r1(grid: Grid, num_agents: int) -> None:
-    """R1: all rows have the same length."""
+def check_r1(grid: Grid) -> None:
+    """R1: all rows have the same length; before that, all tiles are known."""
+    _check_tiles(grid)
     width = len(grid[0])
-    for row, line in enumerate(grid):
+    for row, line in enumerate(grid, 1):
         if len(line) != width:
-            problem = (
-                f"row {row + 1} has {len(line)} tiles; every row must have {width}, like row 1"
-            )
-            raise _broken("R1", problem)
+            problem = f"row {row} has {len(line)} tiles; every row must have {width}, like row 1"
+            raise _broken("R1 rectangle", problem)
 
 
 def check_r2(grid: Grid, num_agents: int) -> None:
@@ -295,15 +274,12 @@ def check_r2(grid: Grid, num_agents: int) -> None:
         if present.isdisjoint(needed):
             name = " or ".join(_NAMES[tile] for tile in needed)
             lacking = f"there is no tile {' or '.join(needed)} ({name})"
-            raise _broken("R2", f"{lacking}; {_parts_needed(num_agents)}")
+            seats = " ".join(SEATS[:num_agents])
+            wanted = f"a kitchen for {num_agents} needs X, O or T, D, P, S and {seats}"
+            raise _broken("R2 parts", f"{lacking}; {wanted}")
 
 
-def _parts_needed(num_agents: int) -> str:
-    seats = " ".join(SEATS[:num_agents])
-    return f"a kitchen for {num_agents} needs X, O or T, D, P, S and {seats}"
-
-
-def check_r3(grid: Grid, num_agents: int) -> None:
+def check_r3(grid: Grid) -> None:
     """R3: there is no floor on the border."""
     last_row, last_column = len(grid) - 1, len(grid[0]) - 1
     for row, line in enumerate(grid):
@@ -311,50 +287,40 @@ def check_r3(grid: Grid, num_agents: int) -> None:
         for column in columns:
             if line[column] not in _SOLID:
                 wanted = "every tile of the outer rim must be a counter or a station"
-                raise _broken("R3", f"is {_NAMES[line[column]]}; {wanted}", (row, column))
+                raise _broken("R3 border", f"is {_NAMES[line[column]]}; {wanted}", (row, column))
 
 
-def _checked_survey(grid: Grid, num_agents: int) -> Survey:
-    """The survey, after R2 has checked that every family has a tile."""
-    check_r2(grid, num_agents)
-    return survey(grid, num_agents)
-
-
-def check_r4(grid: Grid, num_agents: int) -> None:
+def check_r4(grid: Grid, kitchen: Survey) -> None:
     """R4: there is floor next to every station and every start."""
-    kitchen = _checked_survey(grid, num_agents)
     walled_in = (kitchen.stations | _union(kitchen.starts)) & ~kitchen.around(kitchen.floor)
     if walled_in:
         row, column = kitchen.first(walled_in)
         name = _NAMES[grid[row][column]]
         wanted = "it needs floor above, below, left or right of it"
-        raise _broken("R4", f"is {name} without floor next to it; {wanted}", (row, column))
+        raise _broken("R4 access", f"is {name} without floor next to it; {wanted}", (row, column))
 
 
-def check_r5(grid: Grid, num_agents: int) -> None:
+def check_r5(grid: Grid, kitchen: Survey) -> None:
     """R5: some agent can reach an ingredient pile."""
-    kitchen = _checked_survey(grid, num_agents)
     if not kitchen.touches(kitchen.reachable, "ingredient"):
         problem = "is a pile that no agent can reach; at least one O or T must be reachable"
-        raise _broken("R5", problem, kitchen.first(kitchen.families["ingredient"]))
+        raise _broken("R5 ingredients", problem, kitchen.first(kitchen.families["ingredient"]))
 
 
-def check_r6(grid: Grid, num_agents: int) -> None:
+def check_r6(grid: Grid, kitchen: Survey) -> None:
     """R6: some pot can be reached by agents that can also get ingredients."""
-    kitchen = _checked_survey(grid, num_agents)
     if not _cooking_components(kitchen):
         wanted = "some pot must be reachable for agents that can get or are handed ingredients"
         problem = f"is a pot, and no ingredient can get to any pot; {wanted}"
-        raise _broken("R6", problem, kitchen.first(kitchen.families["pot"]))
+        raise _broken("R6 pots", problem, kitchen.first(kitchen.families["pot"]))
 
 
-def check_r7(grid: Grid, num_agents: int) -> None:
+def check_r7(grid: Grid, kitchen: Survey) -> None:
     """R7: some serving tile can be reached by agents that can use a pot."""
-    kitchen = _checked_survey(grid, num_agents)
     if not any(kitchen.touches(cells, "serving") for cells in _cooking_components(kitchen)):
         wanted = "some S must be reachable for agents that can use a pot or are handed its soup"
         problem = f"is a serving tile, and no soup can get to any of them; {wanted}"
-        raise _broken("R7", problem, kitchen.first(kitchen.families["serving"]))
+        raise _broken("R7 serving", problem, kitchen.first(kitchen.families["serving"]))
 
 
 def _cooking_components(kitchen: Survey) -> list[int]:
@@ -366,9 +332,8 @@ def _cooking_components(kitchen: Survey) -> list[int]:
     ]
 
 
-def check_r8(grid: Grid, num_agents: int) -> None:
+def check_r8(grid: Grid, kitchen: Survey) -> None:
     """R8: every agent can use a station or pass items to an agent in another room."""
-    kitchen = _checked_survey(grid, num_agents)
     of_use = kitchen.stations | kitchen.handoffs
     for seat, region in enumerate(kitchen.regions):
         if not kitchen.around(region) & of_use:
@@ -376,61 +341,48 @@ def check_r8(grid: Grid, num_agents: int) -> None:
                 f"is the start of seat {seat + 1}, which can do nothing there; it must reach a"
                 " station, or a counter that another agent reaches from the other side"
             )
-            raise _broken("R8", problem, kitchen.first(kitchen.starts[seat]))
+            raise _broken("R8 usefulness", problem, kitchen.first(kitchen.starts[seat]))
 
 
-def check_r9(grid: Grid, num_agents: int) -> None:
+def check_r9(grid: Grid, kitchen: Survey) -> None:
     """R9: the agents together can reach a station of every family."""
-    kitchen = _checked_survey(grid, num_agents)
     for family in kitchen.missing(kitchen.reachable):
         cell = kitchen.first(kitchen.families[family])
         name = _NAMES[grid[cell[0]][cell[1]]]
         problem = f"is {name}, and no agent reaches one; some {family} tile must be reachable"
-        raise _broken("R9", problem, cell)
+        raise _broken("R9 coverage", problem, cell)
 
 
-def check_r10(grid: Grid, num_agents: int) -> None:
+def check_r10(grid: Grid, kitchen: Survey) -> None:
     """R10: an agent that cannot reach every family is linked by hand-offs to agents that can.
 
     For two agents this is a counter between their regions. With more agents, a counter shared with
     any other agent is not enough: plates might never get to the pot. So the links must lead to
     every family.
     """
-    kitchen = _checked_survey(grid, num_agents)
     for seat, linked in enumerate(kitchen.components):
         if lacking := kitchen.missing(linked):
             problem = (
                 f"is the start of seat {seat + 1}, which neither reaches {' nor '.join(lacking)}"
                 " tiles nor is linked to them; it needs a counter shared with an agent that is"
             )
-            raise _broken("R10", problem, kitchen.first(kitchen.starts[seat]))
+            raise _broken("R10 hand-off", problem, kitchen.first(kitchen.starts[seat]))
 
 
-Rule = Callable[[Grid, int], None]
-RULES: tuple[Rule, ...] = (
-    check_r1,
-    check_r2,
-    check_r3,
-    check_r4,
-    check_r5,
-    check_r6,
-    check_r7,
-    check_r8,
-    check_r9,
-    check_r10,
-)
+RULES = (check_r4, check_r5, check_r6, check_r7, check_r8, check_r9, check_r10)
 
 
 def validate(grid: Grid, num_agents: int) -> None:
     """Raise GridError for the first of the ten rules that the kitchen breaks."""
-    _check_tiles(grid)
+    check_shape(grid, num_agents)
+    kitchen = survey(grid, num_agents)
     for rule in RULES:
-        rule(grid, num_agents)
+        rule(grid, kitchen)
 
 
 def check_shape(grid: Grid, num_agents: int) -> None:
     """Raise GridError unless the kitchen is well-formed (R1 to R3, starts), solvable or not."""
-    _check_tiles(grid)
-    for rule in (check_r1, check_r2, check_r3):
-        rule(grid, num_agents)
+    check_r1(grid)
+    check_r2(grid, num_agents)
+    check_r3(grid)
     starts(grid, num_agents)

@@ -17,25 +17,7 @@ from brigade.core import Array
 from brigade.envs.overcooked.cooking import Cooking
 from brigade.envs.overcooked.rules import ONE_RECIPE, State
 from brigade.envs.overcooked.tasks import Task
-from brigade.envs.overcooked.things import (
-    COUNTER,
-    DOWN,
-    FLOOR,
-    NOTHING,
-    ONION,
-    ONION_PILE,
-    PLATE,
-    PLATE_PILE,
-    POT,
-    RIGHT,
-    SERVING,
-    SOUP,
-    TOMATO,
-    TOMATO_PILE,
-    UP,
-    onions,
-    tomatoes,
-)
+from brigade.envs.overcooked.things import DOWN, RIGHT, UP, Item, Tile, onions, tomatoes
 
 SHARED_CHANNELS = (
     "pot",
@@ -115,7 +97,7 @@ def shared_planes(
     tile = task.tile.reshape(-1)
     in_hand = jnp.sum(stands * state.held[:, None], axis=0, dtype=jnp.uint8)
     thing = state.counter + in_hand  # cooks and counters are on different cells
-    plated = thing >= SOUP
+    plated = thing >= Item.SOUP
     cooks = state.tick > 0
     waiting = jnp.where(cooks, 0, state.pot)
     soup = jnp.where(cooks, state.pot, jnp.where(plated, thing, 0))
@@ -123,21 +105,21 @@ def shared_planes(
     ready = cooks & (state.tick == cook_time)
     urgent = horizon - state.time < URGENT_STEPS
     planes = [
-        tile == POT,
-        (tile == COUNTER) & (state.counter == NOTHING),
-        tile == ONION_PILE,
-        tile == TOMATO_PILE,
-        tile == PLATE_PILE,
-        tile == SERVING,
+        tile == Tile.POT,
+        (tile == Tile.COUNTER) & (state.counter == Item.NOTHING),
+        tile == Tile.ONION_PILE,
+        tile == Tile.TOMATO_PILE,
+        tile == Tile.PLATE_PILE,
+        tile == Tile.SERVING,
         onions(waiting),
         tomatoes(waiting),
         onions(soup),
         tomatoes(soup),
         jnp.where(cooks, cook_time - state.tick, 0),
         ready | plated,
-        thing == PLATE,
-        thing == ONION,
-        thing == TOMATO,
+        thing == Item.PLATE,
+        thing == Item.ONION,
+        thing == Item.TOMATO,
         jnp.broadcast_to(urgent, tile.shape),
     ]
     return [plane.astype(jnp.uint8) for plane in planes]
@@ -151,13 +133,13 @@ def changing_entries(task: Task, view: Sight = "full") -> int:
     """
     tile = np.asarray(task.tile)
     seats = task.start.shape[-1]
-    floor = tile == FLOOR
+    floor = tile == Tile.FLOOR
     beside = np.zeros_like(floor)
     beside[..., 1:, :] |= floor[..., :-1, :]
     beside[..., :-1, :] |= floor[..., 1:, :]
     beside[..., 1:] |= floor[..., :-1]
     beside[..., :-1] |= floor[..., 1:]
-    ingredients = 1 + (tile == TOMATO_PILE).any((-2, -1))
+    ingredients = 1 + (tile == Tile.TOMATO_PILE).any((-2, -1))
 
     def count(cells: np.ndarray) -> np.ndarray:
         return cells.sum((-2, -1))
@@ -165,9 +147,10 @@ def changing_entries(task: Task, view: Sight = "full") -> int:
     item_channels = 2 + 2 * ingredients  # in a soup and alone; ready, plate
     pot_channels = 2 + 2 * ingredients  # not cooking and in a soup; steps left, ready
     entries = count(floor) * (2 + 4 * seats + item_channels)
-    entries += count(beside & (tile == COUNTER)) * (1 + item_channels)
-    entries += count(beside & (tile == POT)) * pot_channels
+    entries += count(beside & (tile == Tile.COUNTER)) * (1 + item_channels)
+    entries += count(beside & (tile == Tile.POT)) * pot_channels
     entries += tile.shape[-2] * tile.shape[-1]  # urgency, everywhere
     if view != "full":
-        entries += count((tile != FLOOR) & ~(beside & (tile == COUNTER)))  # the kind of tile
+        kinds_of_tile = (tile != Tile.FLOOR) & ~(beside & (tile == Tile.COUNTER))
+        entries += count(kinds_of_tile)
     return int(entries.max())

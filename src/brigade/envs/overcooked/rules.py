@@ -21,26 +21,7 @@ from brigade.core import Array
 from brigade.envs.overcooked.cooking import JUST_STARTED, Cooking, OneRecipe
 from brigade.envs.overcooked.events import events
 from brigade.envs.overcooked.tasks import Task
-from brigade.envs.overcooked.things import (
-    CHEF,
-    COUNTER,
-    FLOOR,
-    INTERACT,
-    NOTHING,
-    ONE_ONION,
-    ONE_TOMATO,
-    ONION,
-    ONION_PILE,
-    PLATE,
-    PLATE_PILE,
-    POT,
-    SERVING,
-    SOUP,
-    STAY,
-    TOMATO,
-    TOMATO_PILE,
-    WAITER,
-)
+from brigade.envs.overcooked.things import INTERACT, ONE_ONION, ONE_TOMATO, STAY, Item, Role, Tile
 
 PLACEMENT_REWARD = 3.0
 USEFUL_PLATE_REWARD = 3.0
@@ -118,7 +99,7 @@ def step(
     acted, interactions = interact_in_seat_order(state, action, task, roles, cooking)
     cell, facing = move(state.cell, state.facing, action, task)
     deliveries = jnp.stack([did.delivers for did in interactions])
-    soups = jnp.stack([did.hand - jnp.uint8(SOUP) for did in interactions])  # where delivered
+    soups = jnp.stack([did.hand - jnp.uint8(Item.SOUP) for did in interactions])  # where delivered
     pay = (cooking.pay(soups, task) * deliveries).astype(jnp.float32)
     after = acted.replace(
         cell=cell,
@@ -145,19 +126,19 @@ def interact_in_seat_order(
     tile = task.tile.reshape(-1)[faced]
     found = Faced(state.counter[faced], state.pot[faced], state.tick[faced])
     plates_of_use = cooking.plates_of_use(state.pot, state.tick)
-    plates_lying = jnp.sum(state.counter == PLATE, dtype=jnp.int32)
+    plates_lying = jnp.sum(state.counter == Item.PLATE, dtype=jnp.int32)
     held = [state.held[seat] for seat in range(action.shape[0])]
     left: list[Faced] = []
     interactions: list[Interaction] = []
     for seat, hand in enumerate(held):
         here = as_left_by_earlier_seats(found, faced, left, seat)
-        plates_held = sum((thing == PLATE).astype(jnp.int32) for thing in held)
+        plates_held = sum((thing == Item.PLATE).astype(jnp.int32) for thing in held)
         plate_wanted = (plates_held < plates_of_use) & (plates_lying == 0)
         role = task.role[seat] if roles else None
         acts = action[seat] == INTERACT
         did = interact(tile[seat], hand, here, acts, plate_wanted, role, task, cooking)
         held[seat], after = hand_and_tile_after(hand, here, did)
-        plates_lying += (after.lying == PLATE).astype(jnp.int32) - (here.lying == PLATE)
+        plates_lying += (after.lying == Item.PLATE).astype(jnp.int32) - (here.lying == Item.PLATE)
         left.append(after)
         interactions.append(did)
     return write_back(state, jnp.stack(held), faced, left), interactions
@@ -183,51 +164,52 @@ def interact(
     cooking: Cooking,
 ) -> Interaction:
     """The effect of a seat on the tile it faces, given what it holds and what is there."""
-    empty_handed = hand == NOTHING
+    empty_handed = hand == Item.NOTHING
     can_take = empty_handed if role is None else empty_handed & ~is_barred(role, tile, here.lying)
-    has_ingredient = (hand == ONION) | (hand == TOMATO)
+    has_ingredient = (hand == Item.ONION) | (hand == Item.TOMATO)
     has_room = cooking.has_room(here.contents, here.tick, task)
     is_ready = (here.tick > 0) & (here.tick == cooking.cook_time(here.contents, task))
 
-    at_counter, at_pot = acts & (tile == COUNTER), acts & (tile == POT)
-    at_serving = acts & (tile == SERVING)
-    at_pile = acts & ((tile == ONION_PILE) | (tile == TOMATO_PILE) | (tile == PLATE_PILE))
-    puts_on_counter = at_counter & ~empty_handed & (here.lying == NOTHING)
-    takes_from_counter = at_counter & can_take & (here.lying != NOTHING)
-    takes_plate = acts & can_take & (tile == PLATE_PILE)
+    at_counter, at_pot = acts & (tile == Tile.COUNTER), acts & (tile == Tile.POT)
+    at_serving = acts & (tile == Tile.SERVING)
+    at_pile = acts & Tile.is_pile(tile)
+    puts_on_counter = at_counter & ~empty_handed & (here.lying == Item.NOTHING)
+    takes_from_counter = at_counter & can_take & (here.lying != Item.NOTHING)
+    takes_plate = acts & can_take & (tile == Tile.PLATE_PILE)
     fills_pot = at_pot & has_ingredient & has_room
     starts_cooking = at_pot & empty_handed & cooking.can_start(here.contents, here.tick)
-    takes_soup = at_pot & (hand == PLATE) & is_ready
-    ingredient = jnp.where(hand == ONION, jnp.uint8(ONE_ONION), jnp.uint8(ONE_TOMATO))
-    filled = here.contents + jnp.where(fills_pot, ingredient, jnp.uint8(NOTHING))
+    takes_soup = at_pot & (hand == Item.PLATE) & is_ready
+    ingredient = jnp.where(hand == Item.ONION, jnp.uint8(ONE_ONION), jnp.uint8(ONE_TOMATO))
+    filled = here.contents + jnp.where(fills_pot, ingredient, jnp.uint8(Item.NOTHING))
     return Interaction(
         puts_on_counter=puts_on_counter,
         takes_from_counter=takes_from_counter,
-        takes_onion=acts & can_take & (tile == ONION_PILE),
-        takes_tomato=acts & can_take & (tile == TOMATO_PILE),
+        takes_onion=acts & can_take & (tile == Tile.ONION_PILE),
+        takes_tomato=acts & can_take & (tile == Tile.TOMATO_PILE),
         takes_plate=takes_plate,
         useful_plate=takes_plate & plate_wanted,
         fills_pot=fills_pot,
         starts_cooking=starts_cooking,
         takes_soup=takes_soup,
-        delivers=at_serving & (hand >= SOUP),
+        delivers=at_serving & (hand >= Item.SOUP),
         finds_counter_idle=at_counter & ~puts_on_counter & ~takes_from_counter,
-        finds_nothing=(acts & (tile == FLOOR))
+        finds_nothing=(acts & (tile == Tile.FLOOR))
         | (at_pile & ~can_take)
         | (at_serving & empty_handed)
         | (at_pot & empty_handed & cooking.idle_at_pots),
         thing=jnp.where(puts_on_counter, hand, here.lying),
         hand=hand,
         contents=here.contents,
-        contents_after=jnp.where(takes_soup, jnp.uint8(NOTHING), filled),
+        contents_after=jnp.where(takes_soup, jnp.uint8(Item.NOTHING), filled),
     )
 
 
 def is_barred(role: Array, tile: Array, lying: Array) -> Array:
     """Whether a role may not take what is on a tile: chefs no plates, waiters no ingredients."""
-    plate = (tile == PLATE_PILE) | (lying == PLATE)
-    food = (tile == ONION_PILE) | (tile == TOMATO_PILE) | (lying == ONION) | (lying == TOMATO)
-    return ((role == CHEF) & plate) | ((role == WAITER) & food)
+    plate = (tile == Tile.PLATE_PILE) | (lying == Item.PLATE)
+    onion = (tile == Tile.ONION_PILE) | (lying == Item.ONION)
+    tomato = (tile == Tile.TOMATO_PILE) | (lying == Item.TOMATO)
+    return ((role == Role.CHEF) & plate) | ((role == Role.WAITER) & (onion | tomato))
 
 
 def hand_and_tile_after(hand: Array, here: Faced, did: Interaction) -> tuple[Array, Faced]:
@@ -235,16 +217,16 @@ def hand_and_tile_after(hand: Array, here: Faced, did: Interaction) -> tuple[Arr
     gives = did.puts_on_counter | did.fills_pot | did.delivers
     new_hand = hand
     for happened, thing in (
-        (gives, NOTHING),
+        (gives, Item.NOTHING),
         (did.takes_from_counter, did.thing),
-        (did.takes_onion, ONION),
-        (did.takes_tomato, TOMATO),
-        (did.takes_plate, PLATE),
-        (did.takes_soup, SOUP + here.contents),
+        (did.takes_onion, Item.ONION),
+        (did.takes_tomato, Item.TOMATO),
+        (did.takes_plate, Item.PLATE),
+        (did.takes_soup, Item.SOUP + here.contents),
     ):
         new_hand = jnp.where(happened, jnp.asarray(thing, jnp.uint8), new_hand)
 
-    nothing = jnp.uint8(NOTHING)
+    nothing = jnp.uint8(Item.NOTHING)
     lying = jnp.where(did.takes_from_counter, nothing, here.lying)
     tick = jnp.where(did.starts_cooking, jnp.uint8(JUST_STARTED), here.tick)
     return new_hand, Faced(
@@ -273,7 +255,7 @@ def move(cell: Array, facing: Array, action: Array, task: Task) -> tuple[Array, 
     """
     walks = action < STAY
     target = cell + offsets(task)[action]
-    free = task.tile.reshape(-1)[target] == FLOOR
+    free = task.tile.reshape(-1)[target] == Tile.FLOOR
     wants = jnp.where(walks & free, target, cell)
     seats = range(cell.shape[0])
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import product
 
 from brigade.envs.overcooked.grid import Grid, Survey, survey
-from brigade.envs.overcooked.things import CHEF, COOK_TIME, POT_SIZE, WAITER
+from brigade.envs.overcooked.things import COOK_TIME, POT_SIZE, Role
 
 # Every ingredient is picked up and put down; plate, soup and delivery take one interaction each.
 INTERACTIONS_PER_INGREDIENT, OTHER_INTERACTIONS = 2, 3
@@ -38,14 +38,6 @@ def cycle_time(
     return walking + cook_time + interactions * STEPS_PER_INTERACTION
 
 
-def max_soups(
-    grid: Grid, horizon: int = 400, num_agents: int = 2, cook_time: int = COOK_TIME
-) -> int:
-    """Complete cycles in an episode of `horizon` steps; 0 if no soup can be served."""
-    cycle = cycle_time(grid, num_agents, cook_time)
-    return 0 if cycle is None else horizon // cycle
-
-
 def needs_handoff(grid: Grid, num_agents: int = 2) -> bool:
     """Whether soup can be served, but only by passing items over counters."""
     kitchen = survey(grid, num_agents)
@@ -58,14 +50,13 @@ def needs_handoff(grid: Grid, num_agents: int = 2) -> bool:
 def can_serve(grid: Grid, roles: Sequence[int]) -> bool:
     """Whether soup can be served with these roles: chefs take no plates, waiters no ingredients."""
     kitchen = survey(grid, len(roles))
-    return bool(
-        _servable_pots(kitchen, _without(kitchen, roles, WAITER), _without(kitchen, roles, CHEF))
-    )
+    of_food, of_plates = (_without(kitchen, roles, role) for role in (Role.WAITER, Role.CHEF))
+    return bool(_servable_pots(kitchen, of_food, of_plates))
 
 
 def servable_roles(grid: Grid, num_agents: int) -> list[tuple[int, ...]]:
     """All assignments with at least one chef and one waiter with which soup can be served."""
-    splits = product((CHEF, WAITER), repeat=num_agents)
+    splits = product((Role.CHEF, Role.WAITER), repeat=num_agents)
     return [roles for roles in splits if len(set(roles)) == 2 and can_serve(grid, roles)]
 
 

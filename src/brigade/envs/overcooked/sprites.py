@@ -12,26 +12,7 @@ from functools import cache, partial
 
 from PIL import Image, ImageDraw, ImageFont
 
-from brigade.envs.overcooked.things import (
-    COUNTER,
-    DOWN,
-    FLOOR,
-    LEFT,
-    NOTHING,
-    ONION,
-    ONION_PILE,
-    PLATE,
-    PLATE_PILE,
-    POT,
-    RIGHT,
-    SERVING,
-    SOUP,
-    TOMATO,
-    TOMATO_PILE,
-    UP,
-    onions,
-    tomatoes,
-)
+from brigade.envs.overcooked.things import DOWN, LEFT, RIGHT, UP, Item, Tile, onions, tomatoes
 
 Colour = tuple[int, ...]  # RGB or RGBA
 Point = tuple[float, float]
@@ -176,16 +157,16 @@ def draw_soup(c: Canvas, x: float, y: float, r: float, contents: int) -> None:
 
 DrawThing = Callable[[Canvas, float, float, float], None]  # centre and radius
 DRAW_THING: dict[int, DrawThing] = {
-    ONION: draw_onion,
-    TOMATO: draw_tomato,
-    PLATE: draw_plate,
+    Item.ONION: draw_onion,
+    Item.TOMATO: draw_tomato,
+    Item.PLATE: draw_plate,
 }
 
 
 def draw_thing(c: Canvas, thing: int, x: float, y: float, r: float) -> None:
     """Any item that can be carried."""
-    draw = partial(draw_soup, contents=thing - SOUP) if thing >= SOUP else DRAW_THING[thing]
-    draw(c, x, y, r)
+    soup = partial(draw_soup, contents=thing - Item.SOUP)
+    DRAW_THING.get(thing, soup)(c, x, y, r)
 
 
 def draw_lying(c: Canvas, thing: int) -> None:
@@ -214,6 +195,11 @@ def draw_floor(c: Canvas, shade: int = 0, wet: bool = False) -> None:
     if wet:
         for x, y in ((0.2, 0.4), (0.55, 0.75)):
             c.stroke([(x, y), (x + 0.25, y - 0.2)], WHITE, 0.05)
+
+
+def draw_shadow(c: Canvas) -> None:
+    """The shadow of a counter on the floor below it."""
+    c.box(0, 0, 1, 0.1, CAST_SHADOW)
 
 
 def _draw_block(c: Canvas, top: Colour, light: Colour, dark: Colour) -> None:
@@ -262,14 +248,13 @@ def draw_serving(c: Canvas) -> None:
     c.box(0.13, 0.67, 0.87, 0.75, CHINA, 0.04)
 
 
-DRAW_TILE: dict[int, Callable[[Canvas], None]] = {
-    FLOOR: draw_floor,
-    COUNTER: draw_counter,
-    POT: partial(_draw_block, top=STEEL, light=STEEL_LIGHT, dark=STEEL_DARK),  # a stove
-    ONION_PILE: partial(draw_crate, draw=draw_onion),
-    TOMATO_PILE: partial(draw_crate, draw=draw_tomato),
-    PLATE_PILE: draw_plate_pile,
-    SERVING: draw_serving,
+DRAW_TILE: dict[int, Callable[[Canvas], None]] = {  # besides floor
+    Tile.COUNTER: draw_counter,
+    Tile.POT: partial(_draw_block, top=STEEL, light=STEEL_LIGHT, dark=STEEL_DARK),  # a stove
+    Tile.ONION_PILE: partial(draw_crate, draw=draw_onion),
+    Tile.TOMATO_PILE: partial(draw_crate, draw=draw_tomato),
+    Tile.PLATE_PILE: draw_plate_pile,
+    Tile.SERVING: draw_serving,
 }
 
 
@@ -331,7 +316,7 @@ def draw_cook(c: Canvas, seat: int, facing: int, held: int) -> None:
     for side in (-1, 1):
         hand = (hand_x - 0.05 * dx + 0.2 * side * abs(dy), hand_y + 0.14 * side * abs(dx))
         c.disc(*hand, 0.08, _mixed(body, WHITE, 0.5), INK)
-    if held != NOTHING:
+    if held != Item.NOTHING:
         draw_thing(c, held, hand_x, hand_y, 0.18)
 
 
@@ -344,43 +329,11 @@ def _draw_hat(c: Canvas, x: float, y: float) -> None:
     c.box(x - 0.17, y - 0.09, x + 0.17, y - 0.065, HAT_FOLD)
 
 
-# The sprites that the renderer uses; each is drawn once.
-
-
 @cache
-def tile_sprite(tile: int, shade: int, px: int, wet: bool = False) -> Image.Image:
-    """A tile; `shade` (0 or 1) and `wet` only affect floor."""
-    floor = partial(draw_floor, shade=shade, wet=wet)
-    return _drawn(px, floor if tile == FLOOR else DRAW_TILE[tile])
-
-
-@cache
-def shadow_sprite(px: int) -> Image.Image:
-    """The shadow of a counter on the floor below it."""
-    return _drawn(px, lambda c: c.box(0, 0, 1, 0.1, CAST_SHADOW))
-
-
-@cache
-def thing_sprite(thing: int, px: int) -> Image.Image:
-    """An item on a counter."""
-    return _drawn(px, partial(draw_lying, thing=thing))
-
-
-@cache
-def pot_sprite(contents: int, tick: int, cook_time: int, px: int) -> Image.Image:
-    """A pot with its contents."""
-    return _drawn(px, partial(draw_pot, contents=contents, tick=tick, cook_time=cook_time))
-
-
-@cache
-def cook_sprite(seat: int, facing: int, held: int, px: int) -> Image.Image:
-    """A cook with the item it holds."""
-    return _drawn(px, partial(draw_cook, seat=seat, facing=facing, held=held))
-
-
-def _drawn(px: int, draw: Callable[[Canvas], None]) -> Image.Image:
+def sprite(px: int, draw: Callable[..., None], *details: int) -> Image.Image:
+    """A drawing on a tile of its own; each is drawn once."""
     canvas = Canvas(px)
-    draw(canvas)
+    draw(canvas, *details)
     return canvas.finished()
 
 

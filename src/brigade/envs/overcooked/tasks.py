@@ -22,16 +22,7 @@ from brigade.envs.overcooked.grid import (
 )
 from brigade.envs.overcooked.recipes import RECIPES, Recipe, Recipes, recipe_arrays
 from brigade.envs.overcooked.solve import cycle_time
-from brigade.envs.overcooked.things import (
-    ANY,
-    COOK_TIME,
-    COUNTER,
-    FLOOR,
-    MAX_POT_SIZE,
-    POT_SIZE,
-    TILE_OF_SYMBOL,
-    WAITER,
-)
+from brigade.envs.overcooked.things import COOK_TIME, MAX_POT_SIZE, POT_SIZE, Role, Tile
 
 NEVER = 2**30  # the cycle time of a kitchen in which no soup can be served
 
@@ -93,9 +84,8 @@ def regions(grid: Grid, num_agents: int, tile: np.ndarray) -> np.ndarray:
     kitchen = survey(grid, num_agents)
     numbers = np.zeros_like(tile)
     for number, region in enumerate(dict.fromkeys(kitchen.regions), 1):
-        for row, column in np.argwhere(tile == FLOOR):
-            if region >> int(row * kitchen.stride + column) & 1:
-                numbers[row, column] = number
+        for cell in kitchen.tiles(region):
+            numbers[cell] = number
     return numbers
 
 
@@ -104,7 +94,7 @@ def marked(cells: Collection[Cell], tile: np.ndarray) -> np.ndarray:
     mask = np.zeros(tile.shape, bool)
     for row, column in cells:
         inside = 0 <= row < tile.shape[0] and 0 <= column < tile.shape[1]
-        if not inside or tile[row, column] != FLOOR:
+        if not inside or tile[row, column] != Tile.FLOOR:
             raise ValueError(
                 f"slippery: row {row + 1}, column {column + 1} is not floor; give floor tiles only"
             )
@@ -115,8 +105,8 @@ def marked(cells: Collection[Cell], tile: np.ndarray) -> np.ndarray:
 def checked_roles(roles: Sequence[int] | None, num_agents: int) -> Sequence[int]:
     """One role per seat; without roles all cooks may take anything."""
     if roles is None:
-        return [ANY] * num_agents
-    if len(roles) != num_agents or not all(ANY <= role <= WAITER for role in roles):
+        return [Role.ANY] * num_agents
+    if len(roles) != num_agents or not all(Role.ANY <= role <= Role.WAITER for role in roles):
         raise ValueError(
             f"roles is {tuple(roles)}; give {num_agents} roles: 0 (any), 1 (chef) or 2 (waiter)"
         )
@@ -131,9 +121,9 @@ def padded_tiles(grid: Grid, height: int, width: int) -> np.ndarray:
             f"into {height} x {width}; give a height and a width at least that large",
             rule="size",
         )
-    tile = np.full((height, width), COUNTER, np.uint8)
+    tile = np.full((height, width), Tile.COUNTER, np.uint8)
     tile[: len(grid), : len(grid[0])] = [
-        [TILE_OF_SYMBOL.get(symbol, FLOOR) for symbol in row] for row in grid
+        [Tile.OF_SYMBOL.get(symbol, Tile.FLOOR) for symbol in row] for row in grid
     ]
     return tile
 

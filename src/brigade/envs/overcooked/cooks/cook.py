@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from brigade.core import Array, Environment, Key, Policy, View
+from brigade.core.checks import one_of
 from brigade.envs.overcooked import Overcooked
 from brigade.envs.overcooked.cooks.kitchen_map import FOOD, NOTHING, PLATE, SOUP, Scene, parse
 from brigade.envs.overcooked.cooks.planes import (
@@ -69,10 +70,7 @@ class Cook(Policy):
     always_samples: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.recipes not in get_args(RecipeKind):
-            raise ValueError(
-                f"recipes is {self.recipes!r}; use one of {', '.join(get_args(RecipeKind))}"
-            )
+        one_of("recipes", self.recipes, get_args(RecipeKind))
 
     def init(self, key: Key) -> Habits:
         """The habits of a cook that does everything, reliably."""
@@ -113,7 +111,7 @@ class Planner(Cook):
 
     def init(self, key: Key) -> Habits:
         """Its habits."""
-        return Habits.of(self.cooks, self.serves, self.drops)
+        return self.member()[1]
 
     @classmethod
     def for_game(cls, env: Environment) -> Planner:

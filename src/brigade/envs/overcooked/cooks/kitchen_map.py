@@ -6,8 +6,11 @@ need what it can pass over the counters between them.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from brigade.core import Array
@@ -29,11 +32,13 @@ from brigade.envs.overcooked.things import POT_SIZE
 NOTHING, FOOD, PLATE, SOUP = range(4)  # what a cook holds
 MAX_TOMATOES = POT_SIZE - 1  # in a soup: without an onion it does not pay
 
+SOUPS, WAITING = "soup, cooking, ready or plated", "pot that is not cooking"
+
 # With one recipe all ingredients are alike, and tomatoes are read as onions.
 SAME_WITH_ONE_RECIPE = {
     "tomato pile": "onion pile",
-    "tomatoes in a pot that is not cooking": "onions in a pot that is not cooking",
-    "tomatoes in a soup, cooking, ready or plated": "onions in a soup, cooking, ready or plated",
+    f"tomatoes in a {WAITING}": f"onions in a {WAITING}",
+    f"tomatoes in a {SOUPS}": f"onions in a {SOUPS}",
     "tomatoes": "onions",
 }
 
@@ -71,15 +76,6 @@ class Rooms(NamedTuple):
     reach: Array  # all tiles beside its floor
     their_reach: Array  # all tiles beside the floor of the other rooms
     others: Array  # the cooks in the other rooms
-
-
-class Equipment(NamedTuple):
-    """Whether a room has these stations. Values [...] bool."""
-
-    pot: Array
-    onions: Array
-    plates: Array
-    serving: Array
 
 
 class Passing(NamedTuple):
@@ -162,10 +158,10 @@ def shared_channels(obs: Array, recipes: RecipeKind) -> dict[str, Array]:
 def read_stations(amounts: dict[str, Array], recipes: RecipeKind) -> Stations:
     """All stations of a kitchen."""
     pots = amounts["pot"] > 0
-    tomatoes = amounts["tomatoes in a pot that is not cooking"]
-    busy, full = pots & (soup_size(amounts) > 0), jnp.zeros_like(pots)
+    tomatoes = amounts[f"tomatoes in a {WAITING}"]
+    busy, full = pots & (ingredients(amounts, SOUPS) > 0), jnp.zeros_like(pots)
     if recipes == "multi":
-        full = pots & (ingredients_waiting(amounts) >= POT_SIZE)
+        full = pots & (ingredients(amounts, WAITING) >= POT_SIZE)
     open_pots = pots & ~busy & ~full
     return Stations(
         pots=pots,
@@ -187,8 +183,8 @@ def read_items(amounts: dict[str, Array], recipes: RecipeKind) -> Items:
     soups = (amounts["soup ready, in a pot or plated"] > 0) & (amounts["pot"] == 0)
     spoiled = jnp.zeros_like(soups)
     if recipes == "multi":
-        onions = amounts["onions in a soup, cooking, ready or plated"]
-        spoiled = soups & ((onions == 0) | (soup_size(amounts) < 2))
+        onions = amounts[f"onions in a {SOUPS}"]
+        spoiled = soups & ((onions == 0) | (ingredients(amounts, SOUPS) < 2))
     return Items(
         onions=amounts["onions"] > 0,
         tomatoes=amounts["tomatoes"] > 0,
@@ -198,33 +194,19 @@ def read_items(amounts: dict[str, Array], recipes: RecipeKind) -> Items:
     )
 
 
-def soup_size(amounts: dict[str, Array]) -> Array:
-    """Ingredients in soups that cook, are ready or plated."""
-    return (
-        amounts["onions in a soup, cooking, ready or plated"]
-        + amounts["tomatoes in a soup, cooking, ready or plated"]
-    )
-
-
-def ingredients_waiting(amounts: dict[str, Array]) -> Array:
-    """Ingredients in pots that are not cooking."""
-    return (
-        amounts["onions in a pot that is not cooking"]
-        + amounts["tomatoes in a pot that is not cooking"]
-    )
+def ingredients(amounts: dict[str, Array], where: str) -> Array:
+    """Onions and tomatoes in pots or soups."""
+    return amounts[f"onions in a {where}"] + amounts[f"tomatoes in a {where}"]
 
 
 def ingredients_missing(amounts: dict[str, Array]) -> Array:
     """Ingredients that a waiting pot still takes, at least 1; pots of other sizes look the same."""
-    return jnp.maximum(POT_SIZE - ingredients_waiting(amounts).astype(jnp.int32), 1)
+    return jnp.maximum(POT_SIZE - ingredients(amounts, WAITING).astype(jnp.int32), 1)
 
 
 def walls(stations: Stations, lying: Items) -> Array:
     """All tiles that are not floor."""
-    blocked = jnp.zeros_like(stations.pots)
-    for plane in (*stations, *lying):
-        blocked |= plane
-    return blocked
+    return reduce(or_, (*stations, *lying))
 
 
 def find_rooms(own: Array, other: Array, floor: Array) -> Rooms:
@@ -242,19 +224,20 @@ def plan_passing(stations: Stations, items: Items, rooms: Rooms, missing: Array)
     a counter empty for it, or both rooms could wait for an empty counter forever.
     """
     mine, theirs = within(stations, rooms.reach), within(stations, rooms.their_reach)
-    have, others_have = equipment(mine), equipment(theirs)
+    have, others_have = jax.tree.map(anywhere, (mine, theirs))  # which kinds a room has
     passes = ~(complete(have) & complete(others_have))
     shared = only_if(passes, rooms.reach & rooms.their_reach)
     counters = mine.counters & shared
     on_their_side = rooms.their_reach & ~rooms.reach
-    soups_to_come = count(items.soups & (rooms.others | on_their_side)) * ~others_have.serving
-    soup_to_go = anywhere(items.soups & rooms.reach & ~shared) & ~have.serving & others_have.serving
+    soups_to_come = count(items.soups & (rooms.others | on_their_side)) * ~others_have.servings
+    soup_here = anywhere(items.soups & rooms.reach & ~shared)
+    soup_to_go = soup_here & ~have.servings & others_have.servings
     coming = within(items, shared | rooms.others)
     needs_onion = at(missing, stations.open_pots & on_their_side) > count(coming.onions)
     needs_plate = count(stations.busy_pots & on_their_side) > count(coming.plates)
     has_space = count(counters) > soups_to_come
-    gives_food = have.onions & ~others_have.onions
-    gives_plates = have.plates & ~others_have.plates
+    gives_food = have.onion_piles & ~others_have.onion_piles
+    gives_plates = have.plate_piles & ~others_have.plate_piles
     in_the_way = useless(
         within(items, shared),
         within(stations, rooms.reach | rooms.their_reach),
@@ -267,24 +250,14 @@ def plan_passing(stations: Stations, items: Items, rooms: Rooms, missing: Array)
         gives_plates=gives_plates,
         wants_food=gives_food & needs_onion & has_space,
         wants_plate=gives_plates & needs_plate & has_space,
-        others_serve=others_have.serving,
+        others_serve=others_have.servings,
         clutter=only_if(~anywhere(counters), in_the_way),
     )
 
 
-def equipment(stations: Stations) -> Equipment:
-    """The equipment of a room with these stations in reach."""
-    return Equipment(
-        pot=anywhere(stations.pots),
-        onions=anywhere(stations.onion_piles),
-        plates=anywhere(stations.plate_piles),
-        serving=anywhere(stations.servings),
-    )
-
-
-def complete(room: Equipment) -> Array:
-    """Whether cooks in the room can make and serve soups without others."""
-    return room.pot & room.onions & room.plates & room.serving
+def complete(room: Stations) -> Array:
+    """Whether cooks in a room with these kinds of stations can make and serve soups alone."""
+    return room.pots & room.onion_piles & room.plate_piles & room.servings
 
 
 def useless(items: Items, stations: Stations, soup_waits: Array) -> Array:

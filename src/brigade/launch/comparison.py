@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from brigade.benchmarks.published import Figure
+from brigade.launch.target import SMALL_NOTE, Request
 from brigade.report.estimate import FEW, Estimate, spread_for
-from brigade.report.table import MISSING, Table, as_bytes, wide_console
-from brigade.report.table import Cell as TableCell
+from brigade.report.table import MISSING, Cell, Table, as_bytes, wide_console
 from brigade.runs.folder import write_atomically
 
 HEADINGS = ("run", "measure", "ours", "published", "difference", "within")
@@ -26,7 +26,7 @@ COLUMNS = ("run", "measure", "ours", "published", "apart", "within")  # of files
 
 
 @dataclass(frozen=True)
-class Cell:
+class Comparison:
     """One measure of one run."""
 
     row: str
@@ -48,37 +48,40 @@ class Cell:
         return bool(low <= self.published.value <= high)
 
     def texts(self) -> tuple[str, ...]:
-        """The cells of a table row."""
+        """The texts of a table row."""
         covered = {None: MISSING, True: "yes", False: "no"}[self.covered]
         difference = MISSING if self.difference is None else f"{self.difference:+.2f}"
         published = MISSING if self.published is None else str(self.published)
         return self.row, self.measure, str(self.ours), published, difference, covered
 
 
-def print_table(title: str, cells: Sequence[Cell], notes: Sequence[str]) -> None:
-    """Print one line per measure, with a rule between runs."""
-    beside = [*explanations(cells), *notes]
-    Table(HEADINGS, rows_of(cells), title, beside, names=2, grouped=True).to_terminal(
-        wide_console()
-    )
+def print_and_save(
+    request: Request, title: str, compared: Sequence[Comparison], notes: Sequence[str]
+) -> Path:
+    """Print one line per measure, with a rule between runs, and write the files."""
+    notes = [SMALL_NOTE, *notes] if request.scale == "small" else notes
+    beside = [*explanations(compared), *notes]
+    table = Table(HEADINGS, rows_of(compared), title, beside, names=2, grouped=True)
+    table.to_terminal(wide_console())
+    return save(request.folder, title, compared, notes)
 
 
-def rows_of(cells: Sequence[Cell]) -> list[list[Any]]:
+def rows_of(compared: Sequence[Comparison]) -> list[list[Any]]:
     """The rows of a table: names, then numbers of ours."""
-    return [[*each.texts()[:2], *map(TableCell, each.texts()[2:])] for each in cells]
+    return [[*each.texts()[:2], *map(Cell, each.texts()[2:])] for each in compared]
 
 
-def explanations(cells: Sequence[Cell]) -> list[str]:
+def explanations(compared: Sequence[Comparison]) -> list[str]:
     """What stands beside our means, and what it is compared with."""
-    shown = {spread_for(len(each.ours.values)) for each in cells}
+    shown = {spread_for(len(each.ours.values)) for each in compared}
     return [text for spread, text in WITHIN.items() if spread in shown]
 
 
-def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) -> Path:
+def save(folder: Path, title: str, compared: Sequence[Comparison], notes: Sequence[str]) -> Path:
     """Write table.md, table.csv and table.json."""
-    notes = [*explanations(cells), *notes]
+    notes = [*explanations(compared), *notes]
     lines = [f"# {title}", "", *notes, ""] if notes else [f"# {title}", ""]
-    table = Table(COLUMNS, rows_of(cells), names=len(COLUMNS))
+    table = Table(COLUMNS, rows_of(compared), names=len(COLUMNS))
     path = folder / "table.md"
     write_atomically(path, as_bytes("\n".join(lines) + "\n" + table.to_markdown()))
     write_atomically(folder / "table.csv", table.to_csv())
@@ -94,7 +97,7 @@ def save(folder: Path, title: str, cells: Sequence[Cell], notes: Sequence[str]) 
             "apart": None if each.difference is None else _number(each.difference),
             "within": each.covered,
         }
-        for each in cells
+        for each in compared
     ]
     write_atomically(folder / "table.json", json.dumps(numbers, indent=2).encode())
     return path

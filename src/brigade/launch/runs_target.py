@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from brigade.benchmarks.published import Figures
+from brigade.launch.comparison import Comparison, print_and_save
 from brigade.launch.cost import steps_of_run
-from brigade.launch.published_table import Cell, print_table, save
 from brigade.launch.stage import How, Run, Runs
-from brigade.launch.target import SMALL_NOTE, Plan, Request, Target, slug
+from brigade.launch.target import Plan, Request, Target, slug
 from brigade.report.estimate import Estimate
-from brigade.report.read import RunData, read_run
+from brigade.report.read import read_run
 from brigade.report.summary import estimate, find
 from brigade.runs.baselines import add_baselines, print_progress
 from brigade.runs.config import from_dict, merged
 from brigade.runs.run import RunResult
 
-UNKNOWN = Estimate(())
 SMALL_STEPS = 7.2e6  # over all runs of a small table, so that all tables take about as long
 
 
@@ -35,7 +34,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunTable(Target):
+class RunsTarget(Target):
     """A table or figure made of runs. `small` has settings that take minutes on two CPU cores."""
 
     title: str
@@ -47,6 +46,14 @@ class RunTable(Target):
     published: Mapping[str, Figures] = field(default_factory=dict)  # by row
 
     about = "Do the runs of a published table and print the results next to the published numbers."
+
+    def __post_init__(self) -> None:
+        """Every published figure stands beside one of ours."""
+        cells = {(row.name, measure) for row in self.rows for measure in self.measures}
+        for row, figures in self.published.items():
+            for measure in figures:
+                if (row, measure) not in cells:
+                    raise ValueError(f"{self.name} has no row {row!r} with the measure {measure!r}")
 
     @property
     def folder_name(self) -> str:
@@ -65,7 +72,7 @@ class RunTable(Target):
     def settings(self, row: Row, scale: str) -> dict[str, Any]:
         """The settings of a row at a scale."""
         if scale != "small":
-            return merged(row.settings, {"preset": scale})
+            return merged({"preset": scale}, row.settings)
         steps = {"steps_per_task": self.small_steps}
         return merged(merged(merged(row.settings, self.small), steps), row.small)
 
@@ -87,18 +94,16 @@ class RunTable(Target):
             )
             for row in self.rows_at(request.scale)
         ]
-        return Plan((Runs("runs", runs),), partial(self.measure, request))
+        return Plan((Runs("runs", runs),), partial(self.conclude, request))
 
-    def measure(self, request: Request) -> Path:
+    def conclude(self, request: Request) -> Path:
         """Print and save the table."""
         rows = self.rows_at(request.scale)
-        cells = compute_cells(self, rows, [request.folder / slug(row.name) for row in rows])
-        notes = [SMALL_NOTE] if request.scale == "small" else []
-        notes += [self.note] if self.note else []
+        compared = compare(self, rows, [request.folder / slug(row.name) for row in rows])
+        notes = [self.note] if self.note else []
         if left_out := [row.name for row in self.rows if row not in rows]:
             notes.append(f"Skipped at the small scale: {'; '.join(left_out)}.")
-        print_table(self.title, cells, notes)
-        return save(request.folder, self.title, cells, notes)
+        return print_and_save(request, self.title, compared, notes)
 
     def steps(self, scale: str) -> float:
         """All runs, and the baselines that runs of other methods share."""
@@ -117,18 +122,13 @@ def with_baselines(result: RunResult, how: How) -> None:
     add_baselines(result, None if how.quiet else print_progress)
 
 
-def compute_cells(target: RunTable, rows: Sequence[Row], folders: Sequence[Path]) -> list[Cell]:
+def compare(target: RunsTarget, rows: Sequence[Row], folders: Sequence[Path]) -> list[Comparison]:
     """Compute every measure of every run."""
-    runs = [read_run(folder) for folder in folders]
-    return [
-        cell(row.name, name, run, target.published.get(row.name, {}))
-        for row, run in zip(rows, runs, strict=True)
-        for name in target.measures
-    ]
-
-
-def cell(row: str, measure: str, run: RunData, published: Figures) -> Cell:
-    """A measure of a run, and the published number."""
-    found = find(measure)
-    ours = estimate(found, found.compute(run)) or UNKNOWN
-    return Cell(row, found.title, ours, published.get(measure))
+    found = []
+    for row, folder in zip(rows, folders, strict=True):
+        run, figures = read_run(folder), target.published.get(row.name, {})
+        for name in target.measures:
+            measure = find(name)
+            ours = estimate(measure, measure.compute(run)) or Estimate(())
+            found.append(Comparison(row.name, measure.title, ours, figures.get(name)))
+    return found

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brigade.cli.errors import print_warning
+from brigade.cli.errors import print_line
 from brigade.cli.watch import play
 from brigade.errors import UserError
 from brigade.report.read import read_run
 from brigade.report.summary import summary
-from brigade.report.tables import (
-    partner_headings,
-    partner_rows,
-    show,
-    task_headings,
-    task_rows,
-)
+from brigade.report.tables import partner_table, show, task_table
 from brigade.runs.run import RunResult, load
 from brigade.runs.sinks import FinalResults
 
@@ -28,10 +22,11 @@ def final_results(result: RunResult) -> FinalResults:
     known = {name: value for name, value in numbers.values.items() if value is not None}
     rows = [[titles[name], show(value)] for name, value in known.items()]
     tables = {"measures": (["measure", "mean"], rows)}
-    if numbers.by_task:
-        tables["tasks"] = (["number", *task_headings(numbers)[1:]], task_rows(numbers))
-    if partners := partner_rows(run):
-        tables["partners"] = (partner_headings(run), partners)
+    tasks, partners = task_table(numbers), partner_table(run)
+    if tasks.rows:
+        tables["tasks"] = (["number", *tasks.headings[1:]], [list(row) for row in tasks.rows])
+    if partners.rows:
+        tables["partners"] = (list(partners.headings), [list(row) for row in partners.rows])
     measures = {name: value.mean for name, value in known.items()}
     return FinalResults(numbers.steps, tables, measures, film(result, len(numbers.task_names)))
 
@@ -44,6 +39,6 @@ def film(result: RunResult, task: int) -> Path | None:
     try:
         play(run, 0, task - 1, run.parts.learner.evaluates_greedily).save(path)
     except UserError as error:
-        print_warning(f"no film: {error}")
+        print_line(f"no film: {error}")
         return None
     return path
