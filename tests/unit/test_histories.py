@@ -4,10 +4,14 @@ import json
 import shutil
 
 import h5py
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import brigade
+from brigade.cli import main
+from brigade.core import View
 from brigade.core.histories import Windows
 from brigade.errors import MachineError, UserError
 from brigade.histories import Batches
@@ -22,6 +26,7 @@ from brigade.histories.files import (
     write_index,
     write_shard,
 )
+from brigade.histories.manifest import ManifestTask, batches, read_manifest
 from brigade.reading import DamagedError
 from brigade.runs.histories import Stream, whole_episodes
 from brigade.runs.run import resume, run
@@ -42,7 +47,7 @@ SETTINGS = {
     "histories": KEPT,
     "history_steps": 15,
     "env": {"horizon": HORIZON},
-    "ppo": {"epochs": 1, "num_minibatches": 1},
+    "ppo": {"epochs": 1, "minibatches": 1},
     "network": {"hidden": [8]},
 }
 
@@ -145,8 +150,7 @@ def test_files_of_the_release_load(tmp_path):
 def test_a_damaged_shard_is_noticed_and_written_again(folder):
     path = folder / "shards/b.h5"
     content = bytearray(path.read_bytes())
-    place = len(content) // 2
-    content[place : place + 64] = bytes(64)
+    content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(DamagedError, match=r"b.h5 is not as it was written"):
         finished_shard(folder, "b")
@@ -268,14 +272,22 @@ def test_a_run_keeps_the_histories_of_every_seed(recorded):
 
 
 def test_expert_labels_are_what_the_trained_policy_does(recorded):
-    """Played again, one timestep at a time, with the exported policy."""
-    found = FileHistories(recorded / "histories")
-    window = found.window(1, 0, 90)
-    policy = brigade.load(str(recorded)).policy(seed=0)
-    chosen = []
-    for obs in window["obs"][:20]:
-        chosen.append(int(np.asarray(policy.logits(obs)).argmax()))
-    np.testing.assert_array_equal(window["expert_actions"][:20], chosen)
+    """Asked again, all at once, with the parameters of its own seed."""
+    found, trained = FileHistories(recorded / "histories"), brigade.load(str(recorded))
+    for history, seed in ((1, 0), (2, 1)):
+        window = found.window(history, 0, 90)
+        view = View(
+            obs=jnp.asarray(window["obs"]),
+            avail=jnp.ones((90, 6), bool),
+            prev_action=jnp.full(90, -1),
+            prev_reward=jnp.zeros(90),
+            first=jnp.asarray(window["step"] == 0),
+            active=jnp.ones(90, bool),
+            task_id=jnp.zeros(90, jnp.int32),
+        )
+        policy, params = trained.parts.learner.policy, trained.acting_params(seed, 0)
+        chosen, _, _ = policy.act(params, (), view, jax.random.key(0), greedy=True)
+        np.testing.assert_array_equal(window["expert_actions"], chosen)
 
 
 def test_a_resumed_run_keeps_the_same_histories(recorded, tmp_path, monkeypatch):
@@ -305,10 +317,111 @@ def test_a_resumed_run_keeps_the_same_histories(recorded, tmp_path, monkeypatch)
     ("changes", "message"),
     [
         ({"histories": ENVS + 1}, "every history is of an environment of its own"),
-        ({"generator": "sp", "partners": [], "partners_of_seed": []}, "of one policy that learns"),
+        (
+            {"generator": "sp", "partners": [], "partners_of_seed": [], "num_envs": 16},
+            "of one policy that learns",
+        ),
     ],
 )
 def test_what_cannot_be_recorded_is_refused(changes, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         run({**SETTINGS, **changes}, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+# --- manifests, and the verb ---
+
+
+def manifest(path, *tasks):
+    path.write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    return path
+
+
+TASK = {"task_id": "a", "layout": "cramped_room", "teammate": "static"}
+OTHER = {**TASK, "task_id": "b", "teammate": "random", "benchmark": "overcooked/layout"}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ((), "is empty"),
+        (({"task_id": "a", "layout": "x"},), "'teammate' is missing"),
+        (({**TASK, "pot": 1},), "'pot' is unknown; use benchmark, family,"),
+        (({**TASK, "split": "dev"},), "split is 'dev'; use train or test"),
+        (({**TASK, "seed": -1},), "'seed' is -1; it must be 0 or more"),
+        ((TASK, TASK), "tasks 1 and 2 are both called 'a'"),
+        (({**TASK, "teammate": "p.safetensors:x"},), "p.safetensors, which does not exist"),
+        ((TASK, {**TASK, "task_id": "b", "split": "test"}), "b tests with the teammate static"),
+        (
+            (
+                {**TASK, "track": "layout"},
+                {**OTHER, "track": "layout", "split": "test"},
+            ),
+            "b tests with the layout cramped_room",
+        ),
+    ],
+)
+def test_manifests_that_do_not_hold_together_are_refused(tmp_path, tasks, message):
+    with pytest.raises(UserError, match=message) as error:
+        read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
+    assert "\n" not in str(error.value)
+
+
+def test_a_copy_of_a_teammates_file_is_recognised(tmp_path):
+    for name in "xy":
+        (tmp_path / f"{name}.safetensors").write_bytes(b"the same policies")
+    tasks = [
+        {**TASK, "teammate": "x.safetensors:p"},
+        {**TASK, "task_id": "b", "teammate": "y.safetensors:p", "split": "test"},
+    ]
+    with pytest.raises(UserError, match="the splits must not overlap"):
+        read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
+    tasks[1]["teammate"] = "y.safetensors:q"
+    found = read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
+    assert [task.teammate_family for task in found] == ["rl", "rl"]
+    assert found[0].teammate == str(tmp_path / "x.safetensors:p")
+
+
+def test_tasks_of_a_layout_are_seeds_of_a_run():
+    tasks = [ManifestTask(str(n), "x" if n < 5 else "y", f"p{n}") for n in range(7)]
+    found = batches([*tasks, ManifestTask("t", "x", "q", split="test")], most=3)
+    assert [(b.layout, [t.task_id for t in b.tasks]) for b in found] == [
+        ("x", ["0", "1", "2"]),
+        ("x", ["3", "4"]),
+        ("y", ["5", "6"]),
+    ]
+    assert len({batch.name for batch in found}) == 3
+
+
+def test_histories_of_a_manifest_are_made_once_and_made_again_if_damaged(tmp_path, capsys):
+    """Two teammates in a kitchen; the folder continues, notices damage, and is shown."""
+    tasks = [{**OTHER, "task_id": "b"}, {**OTHER, "task_id": "c", "teammate": "static"}]
+    path = manifest(tmp_path / "m.jsonl", *tasks)
+    config = tmp_path / "ego.json"
+    kept = {k: SETTINGS[k] for k in ("preset", "num_envs", "num_steps", "steps_per_task", "ppo")}
+    kept |= {k: SETTINGS[k] for k in ("eval_every", "eval_episodes", "network", "histories")}
+    config.write_text(json.dumps(kept | {"history_steps": 15, "env": {"horizon": HORIZON}}))
+    words = ["histories", "make", str(path), "--out", str(tmp_path / "made")]
+    words += ["--config", str(config), "--quiet"]
+    assert main(words) == 0
+    index = read_index(tmp_path / "made")
+    assert [(e.task_id, e.teammate_kind, e.layout) for e in index] == [
+        ("b", "random", "cramped_room")
+    ] * KEPT + [("c", "static", "cramped_room")] * KEPT
+    before = FileHistories(tmp_path / "made").window(0, 0, 90)
+    assert main(words) == 0
+    shard = next((tmp_path / "made/runs").glob("*/histories/shards/*.h5"))
+    shard.write_bytes(shard.read_bytes()[:-100])
+    capsys.readouterr()
+    assert main([*words[:-1]]) == 0
+    assert "its histories are made again" in capsys.readouterr().out
+    after = FileHistories(tmp_path / "made").window(0, 0, 90)
+    for name in before:
+        np.testing.assert_array_equal(before[name], after[name])
+    assert main(["histories", "show", str(tmp_path / "made")]) == 0
+    assert "cramped_room" in capsys.readouterr().out
+    assert (tmp_path / "made/returns.png").stat().st_size > 5_000
+    # Other tasks under the same names are not mixed in.
+    manifest(path, tasks[0], {**tasks[1], "seed": 3})
+    assert main(words) == 2
+    assert "was made with another task c" in capsys.readouterr().err

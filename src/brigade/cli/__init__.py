@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from brigade import __version__
-from brigade.cli import policies, reproduce, sweeps, tools, training
+from brigade.cli import histories, policies, reproduce, sweeps, tools, training
 from brigade.cli.errors import in_one_line, print_line
 from brigade.errors import UserError
 from brigade.registry import nearest
@@ -25,6 +25,7 @@ Continual and cooperative multi-agent reinforcement learning.
   sweep       do one run for every value of a setting, and compare them
   resume      continue a stopped run from its last checkpoint
   report      tables, learning curves and pictures of one or more runs
+  histories   record how egos learn beside teammates, for in-context learners
   export      save the policies of a run in one file
   evaluate    measure a policy's zero-shot coordination with ready-made partners
   crossplay   play every policy with every other: a score matrix and a heat map
@@ -45,6 +46,7 @@ VERBS: dict[str, Callable[[list[str]], int]] = {
     "sweep": sweeps.sweep,
     "resume": training.resume,
     "report": policies.report,
+    "histories": histories.histories,
     "export": policies.export,
     "evaluate": policies.evaluate,
     "crossplay": policies.crossplay,

@@ -295,11 +295,17 @@ class FileHistories(Histories):
             self._datasets[history, field] = dataset(self._files[self._path(each)], each, field)
         return self._datasets[history, field]
 
-    def window(self, history: int, start: int, length: int) -> dict[str, np.ndarray]:
-        """Timesteps of one history."""
+    def files(self) -> list[Path]:
+        """The files that hold the histories."""
+        return list(self._files)
+
+    def window(
+        self, history: int, start: int, length: int, names: Sequence[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """Timesteps of one history, all fields or only some."""
         stop = start + length
-        found = {name: self._read(history, name, start, stop) for name in self.fields}
-        return {**found, STEP: self.steps(history)[start:stop]}
+        found = {name: self._read(history, name, start, stop) for name in names or self.fields}
+        return found if names else {**found, STEP: self.steps(history)[start:stop]}
 
     def steps(self, history: int) -> np.ndarray:
         """[T] int32: how many timesteps of the same episode came before."""
