@@ -42,7 +42,7 @@ class RoomSettings:
 
 
 def dark_room(settings: RoomSettings | None = None) -> Benchmark:
-    """A goal in a dark room, found and remembered.
+    """A hidden goal, found and remembered.
 
     Evaluations have 20 goals that no history has, and 40 episodes in one context.
     """
