@@ -55,7 +55,8 @@ def main() -> None:
 
 def policy_alone(policy: ContextPolicy, params: Any, env: DarkRoom, games: int) -> Any:
     """A function that acts for so many steps, with a cache that is given away."""
-    _, now = env.reset(jax.random.key(0), rooms([(0, 0)], 1)[0])
+    task: Any = rooms([(0, 0)], 1)[0]
+    _, now = env.reset(jax.random.key(0), task)
     view = jax.tree.map(lambda x: jnp.broadcast_to(x, (games, *x.shape)), now.view)
     view = view.replace(first=jnp.zeros_like(view.first))
 

@@ -92,7 +92,7 @@ def test_what_histories_do_not_have_is_refused(windows, length, message):
 
 def test_histories_need_the_same_fields_of_one_length():
     rows = [{"obs": np.zeros((3, 1)), "dones": np.ones(3, bool), "actions": np.zeros(2)}]
-    with pytest.raises(ValueError, match="history 0 has .*'actions': 2.* all of the same length"):
+    with pytest.raises(ValueError, match=r"history 0 has .*'actions': 2.* all of the same length"):
         ArrayHistories(rows)
 
 
