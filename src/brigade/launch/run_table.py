@@ -93,12 +93,18 @@ class RunTable(Target):
         """Print and save the table."""
         rows = self.rows_at(request.scale)
         cells = compute_cells(self, rows, [request.folder / slug(row.name) for row in rows])
-        notes = [SMALL_NOTE] if request.scale == "small" else []
-        notes += [self.note] if self.note else []
-        if left_out := [row.name for row in self.rows if row not in rows]:
-            notes.append(f"Skipped at the small scale: {'; '.join(left_out)}.")
+        notes = self.notes_at(request.scale)
         print_table(self.title, cells, notes)
         return save(request.folder, self.title, cells, notes)
+
+    def notes_at(self, scale: str) -> list[str]:
+        """What is said under the table."""
+        notes = [SMALL_NOTE] if scale == "small" else []
+        notes += [self.note] if self.note else []
+        rows = self.rows_at(scale)
+        if left_out := [row.name for row in self.rows if row not in rows]:
+            notes.append(f"Skipped at the small scale: {'; '.join(left_out)}.")
+        return notes
 
     def steps(self, scale: str) -> float:
         """All runs, and the baselines that runs of other methods share."""

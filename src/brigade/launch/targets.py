@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from brigade.errors import UserError
-from brigade.launch import hanabi_tables, lifelong_hanabi_targets, meal_targets, zsc_targets
+from brigade.launch import (
+    hanabi_tables,
+    icrl_targets,
+    lifelong_hanabi_targets,
+    meal_targets,
+    zsc_targets,
+)
 from brigade.launch.target import Target
 from brigade.registry import unknown_name
 
@@ -17,6 +23,7 @@ def targets(level: str = "1") -> dict[str, Target]:
         *hanabi_tables.of_pool(),
         *lifelong_hanabi_targets.figures(),
         zsc_targets.STUDY,
+        icrl_targets.controls(),
     ]
     return {target.name: target for target in found}
 
