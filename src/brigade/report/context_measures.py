@@ -57,8 +57,8 @@ FIRST_EPISODE = of_episodes(
     "first episode",
     first,
     "score before anything is known",
-    "The score of the first of the episodes that share a context, at the last evaluation, mean over "
-    "tasks and partners.",
+    "The score of the first of the episodes that share a context, at the last evaluation, mean "
+    "over tasks and partners.",
 )
 LAST_EPISODES = of_episodes(
     "last episodes",
