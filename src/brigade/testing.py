@@ -172,7 +172,8 @@ def check_learner(learner: Learner, source: Source, task: Any) -> None:
     key = jax.random.key(0)
     state = jax.jit(learner.init)(key)
     start = jax.jit(source.start)(key, task)
-    _, traj = jax.jit(source.next)(start, Acting(state.params), task, key)
+    play = jax.jit(source.next) if source.traced else source.next
+    _, traj = play(start, Acting(state.params), task, key)
     state = learner.allocate(state, traj)
     prepared, data, indices = jax.jit(learner.prepare)(state, traj, key)
     _expect_same_form(state, prepared, "prepare keeps the structure of the learner's state")

@@ -13,6 +13,7 @@ from support.parts import (
     make_learner,
     make_trainer,
     small_settings,
+    source_for,
 )
 
 import brigade
@@ -38,9 +39,9 @@ def test_environments_keep_their_promises(name):
 @pytest.mark.parametrize("name", brigade.names("learners"))
 def test_learners_keep_their_promises(name):
     env, sequence = example_for(name)
-    learner = small_settings(name).build(env, num_tasks=len(sequence), updates_per_task=4)
-    source = DeviceSource(env, Players(learner.policy), NUM_ENVS, NUM_STEPS)
-    check_learner(learner, source, sequence[0])
+    settings = small_settings(name)
+    learner = settings.build(env, num_tasks=len(sequence), updates_per_task=4)
+    check_learner(learner, source_for(settings, env, learner), sequence[0])
 
 
 @pytest.mark.slow

@@ -113,9 +113,13 @@ class Longer(Tell):
 class Spy(Policy):
     """Plays at random and writes down what it sees and does."""
 
-    outlives_episodes: bool
+    outlives: bool
     log: list = field(default_factory=list)
     sees_actions: ClassVar[bool] = True
+
+    @property
+    def outlives_episodes(self):
+        return self.outlives
 
     def init(self, key):
         return ()

@@ -29,6 +29,9 @@ SMALL_Q = (
     "--q.buffer-size 64 --q.warm-up 4 --q.batch-size 4 --q.gradient-steps 2"
 )
 SMALL_PQN = "--num-envs 4 --num-steps 12 --steps-per-task 48 --seeds 1 --eval-episodes 2"
+SMALL_CONTEXT = (
+    "--tasks 1 --seeds 1 --num-envs 2 --steps-per-task 320 --eval-consecutive 2 --network.hidden 8"
+)
 SHORT_GAMES = "--env.horizon 40"  # cooks that plan are slow in programs that compile fast
 SHORT = f"{SHORT_GAMES} --num-steps 40"
 # One seed, because programs depend on how much of its kitchens can change. Two updates a task.
@@ -159,7 +162,9 @@ def features(config: dict) -> set[str]:
     named = {f"{kind} {config[kind]}" for kind in ("benchmark", "learner")}
     # Unit tests train every generator.
     named |= {"generator" if config["generator"] != "none" else "one learner"}
-    return named | {f"memory {config['network']['memory']}"} | {f"partner {p}" for p in partners}
+    return (
+        named | {f"memory {config['network'].get('memory')}"} | {f"partner {p}" for p in partners}
+    )
 
 
 def is_used(words: list[str], later: list[list[str]]) -> bool:
@@ -175,6 +180,8 @@ def made_small(words: list[str]) -> list[str]:
     verb, flags = words[0], ""
     if {"iql", "vdn"} & set(words) or any(word.startswith("lifelong_hanabi/") for word in words):
         flags = SMALL_Q if verb in ("run", "reproduce") else ""
+    elif any(word.startswith("icrl/") for word in words):
+        flags = SMALL_CONTEXT
     elif "pqn" in words:
         flags = SMALL_PQN
     elif "examples/reinforce.py:Reinforce" in words:

@@ -1,9 +1,21 @@
 """Small parts that many tests share, so that they compile once."""
 
+import numpy as np
+
 import brigade
 from brigade.core import ContinualMethod
+from brigade.core.histories import (
+    ACTIONS,
+    DONES,
+    EXPERT_ACTIONS,
+    OBS,
+    REWARDS,
+    TEAMMATE_ACTIONS,
+)
 from brigade.envs.overcooked import LAYOUTS, Overcooked, sequence_from_grids
+from brigade.histories import ArrayHistories, Batches, RecordedSource
 from brigade.learners import IPPO, NetworkConfig, PPOConfig
+from brigade.learners.in_context import AD, ContextNetworkConfig
 from brigade.learners.pqn import PQN
 from brigade.learners.q_settings import QConfig, QNetworkConfig
 from brigade.learners.r2d2 import IQL
@@ -37,10 +49,38 @@ def example_for(learner):
 def small_settings(learner):
     """The settings of a learner by its name: its defaults, with a small buffer if it has one."""
     kind = brigade.get("learners", learner)
+    if issubclass(kind, AD):
+        return kind(network=ContextNetworkConfig("small", context=8, hidden=(8,)))
     network = QNetworkConfig(hidden=(8,), memory_size=8)
     if issubclass(kind, PQN):
         return kind(network=network)
     return kind(QConfig(**SMALL_Q["q"]), network) if issubclass(kind, IQL) else kind()
+
+
+def source_for(settings, env, learner):
+    """Games for a learner that plays, and histories of nonsense for one that does not."""
+    if settings.windows is None:
+        return DeviceSource(env, Players(learner.policy), NUM_ENVS, NUM_STEPS)
+    histories = nonsense(env.obs_shape, env.num_actions)
+    return RecordedSource(
+        Batches(histories, NUM_STEPS, NUM_ENVS, settings.windows), env.num_actions
+    )
+
+
+def nonsense(obs_shape=(2,), num_actions=4, lengths=(40, 30, 35), episode=10):
+    """Histories of random numbers, with every field."""
+    numbers = np.random.default_rng(0)
+
+    def history(length):
+        actions = (ACTIONS, TEAMMATE_ACTIONS, EXPERT_ACTIONS)
+        return {
+            OBS: numbers.integers(0, 2, (length, *obs_shape)).astype(np.uint8),
+            REWARDS: numbers.random(length).astype(np.float32),
+            DONES: np.arange(1, length + 1) % episode == 0,
+            **{name: numbers.integers(0, num_actions, length).astype(np.int32) for name in actions},
+        }
+
+    return ArrayHistories([history(length) for length in lengths], range(len(lengths)))
 
 
 def make_learner(env, num_tasks=3, **settings):

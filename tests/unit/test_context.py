@@ -14,9 +14,8 @@ from brigade.nets.context import ContextNetwork, ContextPolicy, Tokens, make_con
 from brigade.nets.transformer import attention, fused_attention
 
 GAMES, STEPS, EPISODE = 3, 23, 5
-NETWORK = ContextNetwork(
-    num_actions=4, hidden=(8,), layers=2, width=16, heads=2, context=9, horizon=6
-)
+SMALL = {"hidden": (8,), "layers": 2, "width": 16, "heads": 2}
+NETWORK = ContextNetwork(num_actions=4, context=9, horizon=6, **SMALL)
 
 
 def policy_with(**changes):

@@ -1,427 +1,247 @@
-"""Learning histories: recorded while a run trains, kept as HDF5, read by learners."""
+"""Recorded histories as a source: what batches are, and runs that learn from them."""
 
 import json
-import shutil
+import time
+from dataclasses import replace
 
-import h5py
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.parts import nonsense
 
 import brigade
-from brigade.cli import main
-from brigade.core import View
-from brigade.core.histories import Windows
-from brigade.errors import MachineError, UserError
-from brigade.histories import Batches
-from brigade.histories.files import (
-    FileHistories,
-    IndexEntry,
-    best_streams,
-    episode_returns,
-    finished_shard,
-    quality,
-    read_index,
-    write_index,
-    write_shard,
-)
-from brigade.histories.manifest import ManifestTask, batches, read_manifest
-from brigade.reading import DamagedError
-from brigade.runs.histories import Stream, whole_episodes
-from brigade.runs.run import resume, run
+from brigade.core import Acting, Windows
+from brigade.core.histories import EXPERT_ACTIONS, NO_LABEL, steps_in_episodes
+from brigade.envs.dark_room import MOVES
+from brigade.errors import UserError
+from brigade.histories import ArrayHistories, Batches, RecordedSource
+from brigade.histories.controls import explorers, lever_pullers, walks_and_experts
+from brigade.learners.in_context import AD, DPT, ContextNetworkConfig, next_obs_loss
 
-HORIZON, ENVS, KEPT = 20, 4, 2
-SETTINGS = {
-    "benchmark": "overcooked/layout",
-    "preset": "laptop",
-    "partners": ["static", "random"],
-    "partners_of_seed": ["static", "random"],
-    "seats": ["0"],
+TINY = {
+    "benchmark": "icrl/levers",
     "seeds": 2,
-    "num_envs": ENVS,
-    "num_steps": 2 * HORIZON,
-    "steps_per_task": 3 * 2 * HORIZON * ENVS,
+    "num_envs": 4,
+    "steps_per_task": 6 * 4 * 80,
     "eval_every": 3,
-    "eval_episodes": 1,
-    "histories": KEPT,
-    "history_steps": 15,
-    "env": {"horizon": HORIZON},
-    "ppo": {"epochs": 1, "minibatches": 1},
+    "eval_consecutive": 2,
+    "env": {"known": 20, "held_out": 3, "streams": 1},
     "network": {"hidden": [8]},
 }
 
 
-def fields(seed, length=30, episode=10):
-    """A history of made-up timesteps."""
-    make = np.random.default_rng(seed)
-    return {
-        "obs": make.integers(0, 4, (length, 2, 3), dtype=np.uint8),
-        "actions": make.integers(0, 6, length, dtype=np.int32),
-        "rewards": make.random(length, dtype=np.float32),
-        "dones": (np.arange(length) + 1) % episode == 0,
-        "teammate_actions": make.integers(0, 6, length, dtype=np.int32),
-        "expert_actions": make.integers(0, 6, length, dtype=np.int32),
-    }
+def test_steps_count_from_the_start_of_each_episode():
+    dones = np.array([False, True, True, False, False, True])
+    assert steps_in_episodes(dones).tolist() == [0, 1, 0, 0, 1, 2]
 
 
-def described(task="a", number=0, length=30):
-    return IndexEntry(
-        history_id=number,
-        task_id=task,
-        env_idx=number,
-        T=length,
-        obs_shape=(2, 3),
-        action_dim=6,
-        layout="kitchen",
-        has_teammate_actions=True,
-        has_expert_actions=True,
+def test_windows_start_where_they_are_told_to():
+    histories = nonsense()
+    for starts, wanted in (("anywhere", 9), ("episodes", 0), ("beginning", 0)):
+        batches = Batches(histories, 12, 200, Windows(starts=starts))
+        batch = batches.sample(np.random.default_rng(0))
+        assert batch["step"][:, 0].max() == wanted
+        assert batch["valid"].all()
+        begins = (batch["prev_actions"][:, 0] == -1).mean()  # of a history
+        assert begins == 1.0 if starts == "beginning" else 0.0 < begins < 0.9
+        if starts == "episodes":
+            assert (batch["prev_actions"][:, 0] >= 0).any()  # also later ones
+
+
+def test_a_window_within_a_history_shows_what_came_before_it():
+    histories = nonsense()
+    whole, part = (Batches(histories, n, 1).window(1, s) for n, s in ((30, 0), (7, 11)))
+    for name in whole:
+        assert (whole[name][11:18] == part[name]).all(), name
+
+
+def test_short_histories_are_padded_and_do_not_count():
+    histories = nonsense(lengths=(12, 20))
+    batch = Batches(histories, 16, 50).sample(np.random.default_rng(0))
+    assert sorted(set(batch["valid"].sum(1).tolist())) == [12, 16]
+    learner = DPT(network=ContextNetworkConfig("small", hidden=(8,))).build(
+        brigade.get("envs", "dark_room").example()[0], num_tasks=1, updates_per_task=1
     )
+    traj = RecordedSource(Batches(histories, 16, 50), 4).trajectory(batch)
+    _, sequences, _ = learner.prepare(learner_state(), traj, jax.random.key(0))
+    assert (np.asarray(sequences.weight) == batch["valid"]).all()
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """Two tasks of two histories each."""
-    shards = [
-        write_shard(tmp_path, task, [(described(task, n), fields(10 * k + n)) for n in range(2)])
-        for k, task in enumerate("ab")
-    ]
-    write_index(tmp_path, shards)
-    return tmp_path
+def learner_state():
+    from brigade.core import LearnerState
 
-
-def test_histories_come_back_as_they_were_written(folder):
-    found = FileHistories(folder)
-    assert found.lengths.tolist() == [30] * 4
-    assert found.tasks.tolist() == [0, 0, 1, 1]
-    assert [entry.history_id for entry in read_index(folder)] == [0, 1, 2, 3]
-    for number, seed in enumerate([0, 1, 10, 11]):
-        window = found.window(number, 7, 12)
-        for name, array in fields(seed).items():
-            np.testing.assert_array_equal(window[name], array[7:19])
-            assert window[name].dtype == array.dtype
-        np.testing.assert_array_equal(window["step"], np.arange(7, 19) % 10)
-
-
-def test_files_and_arrays_give_learners_the_same_batches(folder):
-    from brigade.histories import ArrayHistories
-
-    arrays = ArrayHistories([fields(seed) for seed in (0, 1, 10, 11)], [0, 0, 1, 1])
-    for windows in (Windows(), Windows(query_first=True)):
-        one, other = (
-            Batches(histories, 12, 5, windows).sample(np.random.default_rng(3))
-            for histories in (arrays, FileHistories(folder))
-        )
-        assert one.keys() == other.keys()
-        for name in one:
-            np.testing.assert_array_equal(one[name], other[name])
-
-
-def test_files_of_the_release_load(tmp_path):
-    """One HDF5 file with observations as float32, beside an index that names no files."""
-    with h5py.File(tmp_path / "dataset.h5", "w") as file:
-        for name, array in fields(5).items():
-            kind = np.float32 if name == "obs" else array.dtype
-            file[f"0/{name}"] = array.astype(kind)
-    line = {
-        "history_id": 0,
-        "task_id": "t",
-        "env_idx": 3,
-        "T": 30,
-        "obs_shape": [2, 3],
-        "action_dim": 6,
-        "track": "teammate",
-        "split": "train",
-        "layout": "kitchen",
-        "teammate_family": "rl",
-        "teammate_kind": "fcp",
-        "h5_group": "/0",
-        "has_teammate_actions": True,
-        "has_expert_actions": False,
-    }
-    (tmp_path / "index.jsonl").write_text(json.dumps(line) + "\n")
-    found = FileHistories(tmp_path)
-    assert "expert_actions" not in found.fields
-    window = found.window(0, 0, 30)
-    assert window["obs"].dtype == np.uint8
-    np.testing.assert_array_equal(window["obs"], fields(5)["obs"])
-
-
-def test_a_damaged_shard_is_noticed_and_written_again(folder):
-    path = folder / "shards/b.h5"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(DamagedError, match=r"b.h5 is not as it was written"):
-        finished_shard(folder, "b")
-    assert finished_shard(folder, "a") is not None
-    assert finished_shard(folder, "c") is None
-    write_shard(folder, "b", [(described("b", n), fields(10 + n)) for n in range(2)])
-    assert finished_shard(folder, "b") is not None
-
-
-def test_a_damaged_chunk_is_never_read(folder):
-    with h5py.File(folder / "shards/a.h5", "r") as file:
-        chunk = file["0/obs"].id.get_chunk_info(0)
-    with open(folder / "shards/a.h5", "r+b") as file:
-        file.seek(chunk.byte_offset + chunk.size - 2)
-        file.write(b"\0\1")
-    with pytest.raises(DamagedError, match="damaged"):
-        FileHistories(folder).window(0, 0, 5)
+    return LearnerState((), (), jnp.int32(0))
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("windows", "length", "message"),
     [
-        (lambda f: (f / "index.jsonl").write_text(""), "is empty"),
-        (lambda f: (f / "index.jsonl").write_text("{}\n"), "line 1 is damaged: 'obs_shape'"),
-        (lambda f: (f / "index.jsonl").unlink(), "has no index.jsonl"),
-        (lambda f: (f / "shards/a.h5").unlink(), "is missing"),
-        (lambda f: (f / "shards/a.h5").write_bytes(b"no HDF5"), "is damaged"),
+        (
+            Windows(),
+            41,
+            "num_steps is 41, and the longest history has 40 timesteps; use --num-steps",
+        ),
+        (Windows(("secrets",)), 10, "these histories have no secrets; they have obs, rewards"),
     ],
 )
-def test_damaged_folders_are_refused_in_one_line(folder, damage, message):
-    damage(folder)
-    with pytest.raises(UserError, match=message) as error:
-        FileHistories(folder).window(0, 0, 5)
-    assert "\n" not in str(error.value)
+def test_what_histories_do_not_have_is_refused(windows, length, message):
+    with pytest.raises(ValueError, match=message):
+        Batches(nonsense(), length, 2, windows)
 
 
-@pytest.mark.parametrize("file", ["../b.h5", "/etc/passwd"])
-def test_an_index_names_only_files_of_its_folder(folder, file):
-    lines = (folder / "index.jsonl").read_text().replace("shards/a.h5", file)
-    (folder / "index.jsonl").write_text(lines)
-    with pytest.raises(DamagedError, match="outside of it"):
-        FileHistories(folder).window(0, 0, 5)
+def test_histories_need_the_same_fields_of_one_length():
+    rows = [{"obs": np.zeros((3, 1)), "dones": np.ones(3, bool), "actions": np.zeros(2)}]
+    with pytest.raises(ValueError, match=r"history 0 has .*'actions': 2.* all of the same length"):
+        ArrayHistories(rows)
 
 
-def test_links_in_a_file_are_not_followed(folder, tmp_path):
-    shutil.copy(folder / "shards/b.h5", tmp_path / "secret.h5")
-    with h5py.File(folder / "shards/a.h5", "r+") as file:
-        del file["0/obs"]
-        file["0/obs"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "/0/obs")
-    with pytest.raises(DamagedError, match="is missing, or a link"):
-        FileHistories(folder).window(0, 0, 5)
+def batches_of(source, state, number):
+    found = []
+    for _ in range(number):
+        state, traj = source.next(state, Acting(()), None, None)
+        found.append(np.asarray(traj.action))
+    return found
 
 
-def test_a_full_disk_leaves_what_was_complete(folder, monkeypatch):
-    before = (folder / "shards/a.h5").read_bytes()
-
-    def full(*arguments, **named):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("h5py.Group.create_dataset", full)
-    with pytest.raises(MachineError, match="No space left on device"):
-        write_shard(folder, "a", [(described("a"), fields(0))])
-    assert (folder / "shards/a.h5").read_bytes() == before
-    assert not list(folder.glob("shards/*.draft"))
-
-
-def test_quality_is_the_end_and_the_improvement():
-    """Windows of five of 20 episodes: the end 4, the beginning 1, so 4 + 3."""
-    assert quality(np.array([1.0] * 5 + [2.0] * 10 + [4.0] * 5)) == pytest.approx(7.0)
-    # A tenth of 100 episodes: the ends are those of ten.
-    assert quality(np.arange(100.0)) == pytest.approx(94.5 + 94.5 - 4.5)
-    assert best_streams([np.full(9, 1.0), np.arange(9.0), np.full(9, 3.0)], 2) == [1, 2]
+def test_batches_follow_from_the_seed_and_the_update_alone():
+    """Whatever a thread has made before: another source gives the same ones from the middle on."""
+    batches = Batches(nonsense(), 10, 3)
+    one, two = RecordedSource(batches, 4), RecordedSource(batches, 4)
+    start = one.start(jax.random.key(3), None)
+    all_of_them = batches_of(one, start, 6)
+    later = batches_of(two, start.replace(update=jnp.int32(3)), 3)
+    assert all((a == b).all() for a, b in zip(all_of_them[3:], later, strict=True))
+    other = batches_of(two, two.start(jax.random.key(4), None), 6)
+    assert not any((a == b).all() for a, b in zip(all_of_them, other, strict=True))
 
 
-def test_returns_are_of_whole_episodes():
-    rewards = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert episode_returns(rewards, np.array([0, 1, 0, 1, 0], bool)).tolist() == [3.0, 7.0]
+class Slow(ArrayHistories):
+    """Takes its time."""
+
+    def window(self, history, start, length):
+        time.sleep(0.01)
+        return super().window(history, start, length)
 
 
-def test_histories_hold_the_first_steps_of_whole_episodes():
-    """Episodes of 4, 2 (broken off) and 3 timesteps, a slot that is no step, and one just begun."""
-
-    class Config:
-        history_steps = 0
-
-    first = np.array([1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1], bool)
-    dones = np.array([0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0], bool)
-    valid = np.array([1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1], bool)
-    found = whole_episodes(Stream(dones, first, valid), Config)
-    assert found.places.tolist() == [0, 1, 2, 3, 7, 8, 9]
-    assert found.dones.tolist() == [False, False, False, True, False, False, True]
-    Config.history_steps = 2  # the first two of each are known, even of the broken one
-    found = whole_episodes(Stream(dones, first, valid), Config)
-    assert found.places.tolist() == [0, 1, 5, 6, 7, 8]
-    assert found.dones.tolist() == [False, True] * 3
+@pytest.mark.parametrize("slow", [False, True])
+def test_waiting_for_data_is_measured(slow):
+    histories = nonsense()
+    if slow:
+        histories = Slow([histories.window(n, 0, 30) for n in range(3)])
+    source = RecordedSource(Batches(histories, 10, 2), 4)
+    state = source.start(jax.random.key(0), None)
+    for _ in range(10):
+        state, _ = source.next(state, Acting(()), None, None)
+        time.sleep(0.0 if slow else 0.01)
+    waited = source.measured()["data_wait"]
+    assert waited > 0.7 if slow else waited < 0.3
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    """A run of two seeds, each with a teammate of its own, that keeps histories."""
-    folder = tmp_path_factory.mktemp("histories") / "run"
-    run(SETTINGS, folder)
-    return folder
+# --- players that need no network ---
 
 
-def test_a_run_keeps_the_histories_of_every_seed(recorded):
-    index = read_index(recorded / "histories")
-    assert [entry.task_id for entry in index] == ["seed0-task1"] * KEPT + ["seed1-task1"] * KEPT
-    assert [entry.teammate_kind for entry in index] == ["static"] * KEPT + ["random"] * KEPT
-    assert not (recorded / "histories/parts").exists()
-    found = FileHistories(recorded / "histories")
-    assert found.lengths.tolist() == [6 * 15] * 4  # six episodes, the first 15 of 20 timesteps
-    window = found.window(0, 0, 90)
-    np.testing.assert_array_equal(window["step"], np.tile(np.arange(15), 6))
-    static = brigade.get("benchmarks", "overcooked/layout")().env.stay_action
-    assert (window["teammate_actions"] == static).all()
-    assert len(np.unique(found.window(2, 0, 90)["teammate_actions"])) > 3
-    assert window["obs"].dtype == np.uint8
+def goals(*cells):
+    return np.array(cells)
 
 
-def test_expert_labels_are_what_the_trained_policy_does(recorded):
-    """Asked again, all at once, with the parameters of its own seed."""
-    found, trained = FileHistories(recorded / "histories"), brigade.load(str(recorded))
-    for history, seed in ((1, 0), (2, 1)):
-        window = found.window(history, 0, 90)
-        view = View(
-            obs=jnp.asarray(window["obs"]),
-            avail=jnp.ones((90, 6), bool),
-            prev_action=jnp.full(90, -1),
-            prev_reward=jnp.zeros(90),
-            first=jnp.asarray(window["step"] == 0),
-            active=jnp.ones(90, bool),
-            task_id=jnp.zeros(90, jnp.int32),
-        )
-        policy, params = trained.parts.learner.policy, trained.acting_params(seed, 0)
-        chosen, _, _ = policy.act(params, (), view, jax.random.key(0), greedy=True)
-        np.testing.assert_array_equal(window["expert_actions"], chosen)
+def returns_of(histories, horizon):
+    rewards = [
+        histories.window(n, 0, int(histories.lengths[n]))["rewards"] for n in range(len(histories))
+    ]
+    return np.stack(rewards).reshape(len(histories), -1, horizon).sum(-1)
 
 
-def test_a_resumed_run_keeps_the_same_histories(recorded, tmp_path, monkeypatch):
-    """Stopped after the first of three updates."""
-    calls = []
+def test_explorers_find_the_goal_and_then_go_straight_to_it():
+    played = explorers(goals((0, 0), (6, 5)), MOVES, 9, 20, 8, 16, np.random.default_rng(0))
+    returns = returns_of(played, 20)
+    assert returns[:8, -8:].tolist() == [[13.0] * 8] * 8  # the corner is 8 steps away
+    assert returns[8:, -8:].tolist() == [[18.0] * 8] * 8
+    assert returns[:, 0].mean() < 6
+
+
+def test_experts_alone_have_labels_and_walkers_do_not_know_the_goal():
+    played = walks_and_experts(goals((0, 0), (8, 2)), MOVES, 9, 20, 50, 8, np.random.default_rng(0))
+    returns = returns_of(played, 20)
+    labelled = np.stack(
+        [played.window(n, 0, 160)[EXPERT_ACTIONS] != NO_LABEL for n in range(len(played))]
+    ).reshape(100, 8, 20)
+    assert (labelled.all(-1) == labelled.any(-1)).all()
+    assert (returns[:50][labelled.all(-1)[:50]] == 13).all()
+    assert returns[~labelled.all(-1)].mean() < 3
+    assert set(labelled.all(-1).sum(1).tolist()) == set(range(1, 9))
+
+
+def test_lever_pullers_try_every_lever_once():
+    sequences = np.random.default_rng(1).integers(0, 6, (5, 8))
+    returns = returns_of(lever_pullers(sequences, 6, 40, 8, np.random.default_rng(0)), 8)
+    assert (returns[:, 5:] == 8).all()
+    assert abs(returns[:, 0].mean() - 8 / 6) < 0.3
+    assert (np.diff(returns, axis=1) >= 0).all()
+
+
+# --- runs ---
+
+
+def test_a_learner_from_histories_needs_some():
+    with pytest.raises(UserError, match="ad learns from recorded histories and meal/level-1 has"):
+        brigade.run({"benchmark": "meal/level-1", "learner": "ad"}, "nowhere")
+    with pytest.raises(UserError, match="populations and few-shot updates need a learner that"):
+        brigade.run(TINY | {"few_shot_updates": 1}, "nowhere")
+    with pytest.raises(UserError, match="num_steps is 81, and the longest history has 80"):
+        brigade.run(TINY | {"num_steps": 81}, "nowhere")
+
+
+def test_a_resumed_run_ends_bit_for_bit_as_if_it_had_not_stopped(tmp_path):
+    whole = brigade.run(TINY, tmp_path / "whole")
 
     def stop(progress, position, experiment):
-        calls.append(progress.update)
-        if progress.update == 1:
+        if progress.update == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(SETTINGS, tmp_path / "run", watch=stop)
-    assert list((tmp_path / "run/histories/parts").glob("*/*.npz"))
-    resume(tmp_path / "run")
-    for path in sorted((recorded / "histories/shards").glob("*.h5")):
-        one, other = (
-            FileHistories(folder / "histories").window(0, 0, 90)
-            for folder in (recorded, tmp_path / "run")
-        )
-        for name in one:
-            np.testing.assert_array_equal(one[name], other[name])
-        assert (tmp_path / "run/histories/shards" / path.name).exists()
+        brigade.run(TINY, tmp_path / "parts", watch=stop)
+    resumed = brigade.resume(tmp_path / "parts")
+    for name, values in whole.returns.items():
+        assert np.array_equal(values, resumed.returns[name]), name
+    params = [brigade.load(tmp_path / name).params for name in ("whole", "parts")]
+    assert all(jax.tree.leaves(jax.tree.map(lambda x, y: bool((x == y).all()), *params)))
+    lines = (tmp_path / "whole" / "log.jsonl").read_text().splitlines()
+    assert all(0 <= json.loads(line)["metrics"]["data_wait"][0] <= 1 for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"histories": ENVS + 1}, "every history is of an environment of its own"),
-        (
-            {"generator": "sp", "partners": [], "partners_of_seed": [], "num_envs": 16},
-            "of one policy that learns",
-        ),
-    ],
-)
-def test_what_cannot_be_recorded_is_refused(changes, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        run({**SETTINGS, **changes}, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+def test_the_next_observation_is_predicted_from_the_one_before():
+    obs = jnp.arange(6.0).reshape(1, 3, 2)
+    right = jnp.concatenate([obs[:, 1:], jnp.full((1, 1, 2), 99.0)], axis=1)
+    weight = jnp.array([[1.0, 1.0, 0.0]])
+    assert next_obs_loss(right, obs, weight) == 0.0
+    assert next_obs_loss(right.at[0, 0].add(1.0), obs, weight) == 1.0
+    assert next_obs_loss(right.at[0, 1].add(1.0), obs, weight) == 0.0  # after it nothing counts
 
 
-# --- manifests, and the verb ---
+def test_layouts_and_additions_are_settings(tmp_path):
+    """The query in front, the teammate's actions, the next observation, dropout: all of it runs."""
+    more = {
+        "learner": "dpt",
+        "seeds": 1,
+        "steps_per_task": 2 * 4 * 80,
+        "network": {
+            "hidden": [8],
+            "teammate_actions": True,
+            "dropout": 0.1,
+            "attention_dropout": 0.1,
+        },
+        "training": {"next_obs_coef": 0.5, "label_smoothing": 0.1, "weight_decay": 0.01},
+    }
+    for query in ("every", "first"):
+        result = brigade.run(TINY | more | {"query": query}, tmp_path / query)
+        row = json.loads((result.path / "log.jsonl").read_text().splitlines()[-1])
+        assert np.isfinite(row["metrics"]["next_obs_loss"]).all()
+    file = brigade.load(tmp_path / "every").export(tmp_path / "all.safetensors")
+    assert brigade.load(file).policy().game().view.obs.shape == (2, 1)
 
 
-def manifest(path, *tasks):
-    path.write_text("".join(json.dumps(task) + "\n" for task in tasks))
-    return path
-
-
-TASK = {"task_id": "a", "layout": "cramped_room", "teammate": "static"}
-OTHER = {**TASK, "task_id": "b", "teammate": "random", "benchmark": "overcooked/layout"}
-
-
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [
-        ((), "is empty"),
-        (({"task_id": "a", "layout": "x"},), "'teammate' is missing"),
-        (({**TASK, "pot": 1},), "'pot' is unknown; use benchmark, family,"),
-        (({**TASK, "split": "dev"},), "split is 'dev'; use train or test"),
-        (({**TASK, "seed": -1},), "'seed' is -1; it must be 0 or more"),
-        ((TASK, TASK), "tasks 1 and 2 are both called 'a'"),
-        (({**TASK, "teammate": "p.safetensors:x"},), "p.safetensors, which does not exist"),
-        ((TASK, {**TASK, "task_id": "b", "split": "test"}), "b tests with the teammate static"),
-        (
-            (
-                {**TASK, "track": "layout"},
-                {**OTHER, "track": "layout", "split": "test"},
-            ),
-            "b tests with the layout cramped_room",
-        ),
-    ],
-)
-def test_manifests_that_do_not_hold_together_are_refused(tmp_path, tasks, message):
-    with pytest.raises(UserError, match=message) as error:
-        read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
-    assert "\n" not in str(error.value)
-
-
-def test_a_copy_of_a_teammates_file_is_recognised(tmp_path):
-    for name in "xy":
-        (tmp_path / f"{name}.safetensors").write_bytes(b"the same policies")
-    tasks = [
-        {**TASK, "teammate": "x.safetensors:p"},
-        {**TASK, "task_id": "b", "teammate": "y.safetensors:p", "split": "test"},
-    ]
-    with pytest.raises(UserError, match="the splits must not overlap"):
-        read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
-    tasks[1]["teammate"] = "y.safetensors:q"
-    found = read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
-    assert [task.teammate_family for task in found] == ["rl", "rl"]
-    assert found[0].teammate == str(tmp_path / "x.safetensors:p")
-
-
-def test_tasks_of_a_layout_are_seeds_of_a_run():
-    tasks = [ManifestTask(str(n), "x" if n < 5 else "y", f"p{n}") for n in range(7)]
-    found = batches([*tasks, ManifestTask("t", "x", "q", split="test")], most=3)
-    assert [(b.layout, [t.task_id for t in b.tasks]) for b in found] == [
-        ("x", ["0", "1", "2"]),
-        ("x", ["3", "4"]),
-        ("y", ["5", "6"]),
-    ]
-    assert len({batch.name for batch in found}) == 3
-
-
-def test_histories_of_a_manifest_are_made_once_and_made_again_if_damaged(tmp_path, capsys):
-    """Two teammates in a kitchen; the folder continues, notices damage, and is shown."""
-    tasks = [{**OTHER, "task_id": "b"}, {**OTHER, "task_id": "c", "teammate": "static"}]
-    path = manifest(tmp_path / "m.jsonl", *tasks)
-    config = tmp_path / "ego.json"
-    kept = {k: SETTINGS[k] for k in ("preset", "num_envs", "num_steps", "steps_per_task", "ppo")}
-    kept |= {k: SETTINGS[k] for k in ("eval_every", "eval_episodes", "network", "histories")}
-    config.write_text(json.dumps(kept | {"history_steps": 15, "env": {"horizon": HORIZON}}))
-    words = ["histories", "make", str(path), "--out", str(tmp_path / "made")]
-    words += ["--config", str(config), "--quiet"]
-    assert main(words) == 0
-    index = read_index(tmp_path / "made")
-    assert [(e.task_id, e.teammate_kind, e.layout) for e in index] == [
-        ("b", "random", "cramped_room")
-    ] * KEPT + [("c", "static", "cramped_room")] * KEPT
-    before = FileHistories(tmp_path / "made").window(0, 0, 90)
-    assert main(words) == 0
-    shard = next((tmp_path / "made/runs").glob("*/histories/shards/*.h5"))
-    shard.write_bytes(shard.read_bytes()[:-100])
-    capsys.readouterr()
-    assert main([*words[:-1]]) == 0
-    assert "its histories are made again" in capsys.readouterr().out
-    after = FileHistories(tmp_path / "made").window(0, 0, 90)
-    for name in before:
-        np.testing.assert_array_equal(before[name], after[name])
-    assert main(["histories", "show", str(tmp_path / "made")]) == 0
-    assert "cramped_room" in capsys.readouterr().out
-    assert (tmp_path / "made/returns.png").stat().st_size > 5_000
-    # Other tasks under the same names are not mixed in.
-    manifest(path, tasks[0], {**tasks[1], "seed": 3})
-    assert main(words) == 2
-    assert "was made with another task c" in capsys.readouterr().err
+def test_ad_imitates_and_dpt_asks_the_expert():
+    assert AD().windows.needs == ("actions",)
+    assert DPT().windows == Windows(("expert_actions",))
+    assert replace(DPT(), query="first").windows.query_first

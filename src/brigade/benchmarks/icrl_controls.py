@@ -16,6 +16,7 @@ from brigade.envs.levers import Levers, conventions, meetings
 from brigade.histories.controls import explorers, lever_pullers, walks_and_experts
 
 SPLIT = 20  # the seed of which goals and conventions are held out, the same for all runs
+MEASURES = ("first_episode", "last_episodes", "adaptation")
 SMALL: dict[str, dict[str, Any]] = {
     "network": {"size": "small", "hidden": [64], "precision": "float32"},
     "training": {"learning_rate": 3e-3},
@@ -42,7 +43,7 @@ class RoomSettings:
 
 
 def dark_room(settings: RoomSettings | None = None) -> Benchmark:
-    """A goal in a dark room, found and remembered.
+    """A hidden goal, found and remembered.
 
     Evaluations have 20 goals that no history has, and 40 episodes in one context.
     """
@@ -79,7 +80,7 @@ def dark_room(settings: RoomSettings | None = None) -> Benchmark:
         eval_episodes=1,
         learner="ad",
         presets={"paper": {"eval_consecutive": 40, **with_context(160)}},
-        measures=("average_score",),
+        measures=MEASURES,
         histories=histories,
         settings=settings,
         configure=dark_room,
@@ -139,7 +140,7 @@ def levers(settings: LeverSettings | None = None) -> Benchmark:
         cast=conventions(held_out),
         seats=("0",),
         presets={"paper": {"eval_consecutive": 10, **with_context(80)}},
-        measures=("average_score",),
+        measures=MEASURES,
         histories=histories,
         settings=settings,
         configure=levers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -113,8 +113,18 @@ class RecordedSource(Source):
         return state.replace(update=state.update + 1), self.trajectory(batch)
 
     def example(self, state: Place, acting: Acting, task: Any, key: Key) -> Trajectory:
-        """Any batch: their shapes are alike."""
-        return self.trajectory(self.batches.sample(np.random.default_rng(0)))
+        """A batch of zeros."""
+        alone = replace(self.batches, size=1).sample(np.random.default_rng(0))
+        one: Trajectory = jax.eval_shape(lambda: self.trajectory(alone))
+
+        def several(tree: Any, axis: int) -> Any:
+            def of(x: Any) -> Array:
+                shape = (*x.shape[:axis], self.batches.size, *x.shape[axis + 1 :])
+                return jnp.zeros(shape, x.dtype)
+
+            return jax.tree.map(of, tree)
+
+        return several(one.replace(last_view=None), 1).replace(last_view=several(one.last_view, 0))
 
     def measured(self) -> dict[str, float]:
         return {"data_wait": self.ahead.share_waited()}

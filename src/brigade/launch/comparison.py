@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from brigade.benchmarks.published import Figure
-from brigade.launch.target import SMALL_NOTE, Request
 from brigade.report.estimate import FEW, Estimate, spread_for
 from brigade.report.table import MISSING, Cell, Table, as_bytes, wide_console
 from brigade.runs.folder import write_atomically
@@ -56,14 +55,13 @@ class Comparison:
 
 
 def print_and_save(
-    request: Request, title: str, compared: Sequence[Comparison], notes: Sequence[str]
+    folder: Path, title: str, compared: Sequence[Comparison], notes: Sequence[str]
 ) -> Path:
     """Print one line per measure, with a rule between runs, and write the files."""
-    notes = [SMALL_NOTE, *notes] if request.scale == "small" else notes
     beside = [*explanations(compared), *notes]
     table = Table(HEADINGS, rows_of(compared), title, beside, names=2, grouped=True)
     table.to_terminal(wide_console())
-    return save(request.folder, title, compared, notes)
+    return save(folder, title, compared, notes)
 
 
 def rows_of(compared: Sequence[Comparison]) -> list[list[Any]]:

@@ -30,7 +30,7 @@ from brigade.launch.hanabi_pool import CROSS_PLAY, METHODS, SCALES, NewPool
 from brigade.launch.papers import read_paper, targets_of
 from brigade.launch.runs_target import Row
 from brigade.launch.stage import Run, Runs
-from brigade.launch.target import Plan, Request, Target, with_flags
+from brigade.launch.target import Plan, Request, Target, small_note, with_flags
 from brigade.report.crossplay import Matrix, print_matrix, write_matrix
 from brigade.report.estimate import Estimate
 from brigade.report.summary import mean_over_seeds
@@ -102,7 +102,7 @@ def conclude_pool(new: NewPool, request: Request) -> Path:
     made = read_pool(new.pool)
     note = f"{shares(made)} The published pool has 100 agents."
     title = f"A pool of {len(made.agents)} agents: self-play and cross-play within methods"
-    print_and_save(request, title, compare_pool(made), [note])
+    print_and_save(request.folder, title, compare_pool(made), [*small_note(request.scale), note])
     played = read_npz(made.folder / CROSS_PLAY)
     names = [agent.name for agent in made.agents]
     show_matrix(Matrix(names, played["score"], played["returns"], "Hanabi"), request.folder)
@@ -227,7 +227,7 @@ class PlayTable:
         present = {agent.method for agent in made.agents}
         if missing := [title for method, title in TITLES.items() if method not in present]:
             notes.append(f"Not in this pool: {', '.join(missing)}.")
-        return print_and_save(request, title, compared, notes)
+        return print_and_save(request.folder, title, compared, [*small_note(request.scale), *notes])
 
     def compare_pool(self, made: Pool) -> list[Comparison]:
         """The rows of the pool's methods."""

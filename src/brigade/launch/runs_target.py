@@ -12,7 +12,7 @@ from brigade.benchmarks.published import Figures
 from brigade.launch.comparison import Comparison, print_and_save
 from brigade.launch.cost import steps_of_run
 from brigade.launch.stage import How, Run, Runs
-from brigade.launch.target import Plan, Request, Target, slug
+from brigade.launch.target import Plan, Request, Target, slug, small_note
 from brigade.report.estimate import Estimate
 from brigade.report.read import read_run
 from brigade.report.summary import estimate, find
@@ -100,10 +100,15 @@ class RunsTarget(Target):
         """Print and save the table."""
         rows = self.rows_at(request.scale)
         compared = compare(self, rows, [request.folder / slug(row.name) for row in rows])
-        notes = [self.note] if self.note else []
+        return print_and_save(request.folder, self.title, compared, self.notes_at(request.scale))
+
+    def notes_at(self, scale: str) -> list[str]:
+        """What is said under the table."""
+        notes = [*small_note(scale), self.note] if self.note else small_note(scale)
+        rows = self.rows_at(scale)
         if left_out := [row.name for row in self.rows if row not in rows]:
             notes.append(f"Skipped at the small scale: {'; '.join(left_out)}.")
-        return print_and_save(request, self.title, compared, notes)
+        return notes
 
     def steps(self, scale: str) -> float:
         """All runs, and the baselines that runs of other methods share."""

@@ -86,6 +86,11 @@ def with_flags(scale: AnyScale, flags: Mapping[str, Any]) -> AnyScale:
     return replace(scale, **changes)
 
 
+def small_note(scale: str) -> list[str]:
+    """What is said of results at the small scale."""
+    return [SMALL_NOTE] if scale == "small" else []
+
+
 def slug(name: str) -> str:
     """A folder name: lower case, with dashes."""
     plain = "".join(letter if letter.isalnum() else " " for letter in name.lower())

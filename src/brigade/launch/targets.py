@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from brigade import registry
 from brigade.errors import UserError
-from brigade.launch import hanabi_tables, zsc_targets
+from brigade.launch import hanabi_tables, icrl_targets, zsc_targets
 from brigade.launch.papers import targets_of
 from brigade.launch.target import Target
 
@@ -21,6 +21,7 @@ def targets(level: str = "1") -> dict[str, Target]:
         *hanabi_tables.of_pool(),
         *figures,
         zsc_targets.STUDY,
+        icrl_targets.controls(),
     ]
     found = {target.name: target for target in ours}
     return found | {name: load_target(name) for name in registry.names("targets")}

@@ -14,7 +14,7 @@ import numpy as np
 
 from brigade.benchmarks.zsc_scales import SCALES
 from brigade.errors import UserError
-from brigade.launch.target import SMALL_NOTE, Plan, Request, Target, with_flags
+from brigade.launch.target import Plan, Request, Target, small_note, with_flags
 from brigade.launch.zsc_study import ALGORITHMS, Study
 from brigade.report.table import wide_console
 from brigade.report.zsc_eval import write_study_report
@@ -84,7 +84,7 @@ class ZscTarget(Target):
 def conclude(study: Study, scale: str, as_released: bool) -> Path:
     """Print the table of a study, and write it and the report."""
     results = results_of(read_npz(study.played), study.layout, as_released)
-    notes = [SMALL_NOTE] if scale == "small" else []
+    notes = small_note(scale)
     replace(table(study.layout, results), notes=notes).to_terminal(wide_console())
     content = json.dumps(as_rows(results), indent=2).encode()
     write_atomically(study.folder / "table.json", content)

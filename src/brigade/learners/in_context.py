@@ -154,8 +154,6 @@ class TrainingConfig:
     """Weight of the loss of predicting the next observation; 0 for none."""
     starts: Literal["anywhere", "episodes", "beginning"] = "anywhere"
     """Where the sequences start: anywhere, where an episode begins, or where a history does."""
-    reset_optimizer: bool = False
-    """Reset Adam's moments when training begins on a task; there is one for the whole run."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "max_grad_norm"):
@@ -199,6 +197,10 @@ class InContextLearner(ScheduledLearner):
         return ParameterGroups(
             heads=("head",), why_no_layers="a transformer has no plain hidden layers"
         )
+
+    def begin_task(self, state: LearnerState) -> LearnerState:
+        """Restart the schedule."""
+        return state.replace(updates=jnp.int32(0))
 
     def prepare(
         self, state: LearnerState, traj: Trajectory, key: Key

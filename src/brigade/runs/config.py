@@ -361,7 +361,11 @@ def _defaults(
 
 def for_learner(learner: LearnerSettings, tree: Mapping[str, Any]) -> dict[str, Any]:
     """Settings without those that this learner does not have, such as PPO's for Q-learning."""
-    groups = {name: vars(group) for name, group in vars(learner).items()}
+    groups = {
+        name: vars(group)
+        for name, group in vars(learner).items()
+        if dataclasses.is_dataclass(group)
+    }
     return {
         name: {key: value for key, value in part.items() if key in groups.get(name, {})}
         if name in ("ppo", "network", "q", "training")

@@ -21,6 +21,7 @@ from brigade.errors import UserError
 from brigade.partners.files import Policies, load_policies
 from brigade.runs.config import from_dict
 from brigade.runs.trust import require_trust, without_files
+from brigade.train.players import actions_of_others
 
 Home = Callable[[], tuple[Environment, Any]]  # the environment and task of a policy
 
@@ -52,6 +53,8 @@ class TrainedPolicy:
             )
         if seat is not None and not 0 <= seat < self._seats:
             raise UserError(f"seat is {seat}; it must be from 0 to {self._seats - 1}")
+        if self._policy.sees_actions:
+            view = view.replace(others=actions_of_others(jnp.asarray(view.prev_action)))
         seats = slice(None) if seat is None else slice(seat, seat + 1)
         now = pick((view.replace(state=None), self._carry), seats)
         key = jax.random.fold_in(self._key, self._steps)
