@@ -126,13 +126,13 @@ def test_policies_follow_the_release_with_its_noise(family):
 
     def play(params, seat, wholes):
         def step(carry, whole):
-            first = whole.state.time == 0
-            view = View(None, None, None, None, first, jnp.bool_(True), None)
-            view = view.with_state(whole, seat)
+            first = (whole.state.time == 0)[None]
+            view = View(None, None, None, None, first, jnp.ones(1, bool), None)
+            view = view.with_state(whole, seat[None])
             action, carry, _ = policy.act(params, carry, view, jax.random.key(7))
-            return carry, action
+            return carry, action[0]
 
-        return jax.lax.scan(step, policy.initial_carry(()), wholes)[1]
+        return jax.lax.scan(step, policy.initial_carry((1,)), wholes)[1]
 
     found = jax.jit(jax.vmap(play))(params_of(family, games), seats_of(games), states_of(games))
     assert (np.asarray(found) == actions_of(games)).all()

@@ -231,7 +231,7 @@ class Kitchen:
         """
         starts = jnp.stack([self.scene.cell, self.scene.other])[:, None]
         at_start, most = self.numbers == starts, 4 * FAR
-        begin = jnp.full((2, self.cells), most)
+        begin = jnp.full((2, self.cells), most, jnp.int32)
         for move, shift in reversed(list(enumerate(self.shifts))):
             begin = jnp.where(self.numbers == starts + shift, 4 + move, begin)
         known = self.scene.other != UNKNOWN

@@ -83,6 +83,7 @@ class Options(NamedTuple):
     possible: Array  # [intents] bool
     masks: Array  # [intents, cells] where
     values: Array  # [intents] float64
+    counted: Array  # [intents] bool: whether the value depends on a number of pots
 
 
 def start() -> Intention:
@@ -131,16 +132,27 @@ def decide(
 
 
 def scores_of(params: Utility, memory: Intention, kitchen: Kitchen, released: bool) -> Array:
-    """[intents] float32; -inf where an intent is not possible. Computed in double precision."""
+    """[intents] float32; -inf where an intent is not possible.
+
+    Rounded as in the release: single precision, but double where a number of pots is a factor.
+    """
     found = options(params, kitchen, released)
     steps = jnp.where(found.masks, kitchen.reach, FAR).min(-1)
     looks = kitchen.looks & (np.arange(INTENTS) == PRESS)
     weights = jnp.where(looks, params.w_fetch_ingredient, params.weights)
     with jax.enable_x64(True):
         weights, far = weights.astype(np.float64), params.dist_weight.astype(np.float64)
-        score = (weights * found.values - far * steps.astype(np.float64)).astype(np.float32)
+        value = jnp.where(found.counted, found.values, rounded(found.values))
+        worth = weights * value
+        worth = jnp.where(found.counted, worth, rounded(worth))
+        score = (worth - rounded(far * steps.astype(np.float64))).astype(np.float32)
     score = jnp.where(found.possible & (steps < FAR), score, -jnp.inf)
     return score + jnp.where(np.arange(INTENTS) == memory.intent, 2 * params.inertia, 0.0)
+
+
+def rounded(number: Array) -> Array:
+    """A double with the precision of a single."""
+    return jax.lax.reduce_precision(number, 8, 23)
 
 
 def options(params: Utility, kitchen: Kitchen, released: bool) -> Options:
@@ -206,4 +218,6 @@ def options(params: Utility, kitchen: Kitchen, released: bool) -> Options:
                 jnp.float64(1.0),
             ]
         )
-    return Options(possible, masks, values)
+    counts = (True, some_cooked, active, True, some_open, True, False, False)
+    counted = jnp.stack([jnp.asarray(each) for each in counts])
+    return Options(possible, masks, values, counted)
