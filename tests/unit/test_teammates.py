@@ -1,6 +1,7 @@
 """Heuristic teammates: what they may know, that every parameter matters, and how they are named."""
 
 from dataclasses import fields
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -165,7 +166,7 @@ SETTINGS = {
 EVERY = [(family, field.name) for family in FAMILIES for field in fields(FAMILIES[family].params)]
 
 
-def play(env, task, policy, params):
+def play(env, policy, task, params):
     """[games, steps] Actions of two teammates in games with things lying around."""
 
     def game(key):
@@ -189,13 +190,7 @@ def play(env, task, policy, params):
 def players():
     """A compiled function per family."""
     env, _ = kitchen(random_things=True, start_cooking_interaction=True)
-    kinds = {kind.family: kind.for_game(env) for kind in KINDS}
-    return {
-        family: jax.jit(
-            lambda params, task, p=policy: play(env, task, p, params, jax.random.key(0))
-        )
-        for family, policy in kinds.items()
-    }
+    return {kind.family: jax.jit(partial(play, env, kind.for_game(env))) for kind in KINDS}
 
 
 @pytest.mark.parametrize(("family", "name"), EVERY)
@@ -211,7 +206,7 @@ def test_every_parameter_matters(players, family, name):
         low, high = values | {name: 0.0}, values | {name: 1.0}
     _, task = kitchen(CRAMPED if (family, name) == ("h1", "stubbornness") else ROWS)
     one, other = (
-        np.asarray(players[family](as_arrays(family, each), task)) for each in (low, high)
+        np.asarray(players[family](task, as_arrays(family, each))) for each in (low, high)
     )
     assert (one != other).any()
 

@@ -9,8 +9,8 @@ from flax import struct
 
 from brigade.core import Array, Key
 from brigade.envs.overcooked_v2.rules import Whole
-from brigade.envs.overcooked_v2.teammates.kitchen import UNKNOWN, Scene
-from brigade.envs.overcooked_v2.things import BUTTON, COOKED, INDICATOR, POT
+from brigade.envs.overcooked_v2.teammates.kitchen import UNKNOWN, Scene, is_dish
+from brigade.envs.overcooked_v2.things import BUTTON, COOKED, INDICATOR, NOTHING, POT, SERVING
 
 MOODS, MOOD_LASTS = 3, 10  # numbers, and steps
 
@@ -22,14 +22,15 @@ class Belief(struct.PyTreeNode):
     timer: Array  # [cells]
     other: Array  # where the other cook was seen last; UNKNOWN if it is not there any more
     other_held: Array  # what it held then
-    recipe: Array  # as last seen; 0: never
+    recipe: Array  # as last seen; 0: not known
+    held: Array  # what it held itself
     mood: Array  # [MOODS] random numbers for habits that last longer than a step
 
 
 def nothing_known(cells: int) -> Belief:
     """The belief before an episode: nothing lies around."""
     zeros, zero = jnp.zeros(cells, jnp.int32), jnp.int32(0)
-    return Belief(zeros, zeros, jnp.int32(UNKNOWN), zero, zero, jnp.zeros(MOODS))
+    return Belief(zeros, zeros, jnp.int32(UNKNOWN), zero, zero, zero, jnp.zeros(MOODS))
 
 
 def everything(game: Whole, seat: Array) -> Scene:
@@ -54,22 +55,28 @@ def everything(game: Whole, seat: Array) -> Scene:
 
 
 def look(
-    game: Whole, seat: Array, before: Belief, view: int | None, key: Key
+    game: Whole, seat: Array, before: Belief, view: int | None, renews: bool, key: Key
 ) -> tuple[Scene, Belief]:
-    """What a cook knows after looking around, `view` tiles each way."""
+    """What a cook knows after looking around, `view` tiles each way.
+
+    `renews`: after it has served a soup there is a new recipe, which it does not know.
+    """
     now = everything(game, seat)
     seen = visible(now, view)
     before = one_step_later(before, now.tile.reshape(-1))
     shows = seen & ((now.tile == INDICATOR) | ((now.tile == BUTTON) & lights(now))).reshape(-1)
     sees_other, place_seen = seen[now.other], (before.other != UNKNOWN) & seen[before.other]
     other = jnp.where(sees_other, now.other, jnp.where(place_seen, UNKNOWN, before.other))
+    forgets = has_served(now, before) & renews
+    remembered = jnp.where(forgets, 0, before.recipe)
     renewed = jax.random.uniform(key, (MOODS,))
     belief = Belief(
         thing=jnp.where(seen, now.thing, before.thing),
         timer=jnp.where(seen, now.timer, before.timer),
         other=other,
         other_held=jnp.where(sees_other, now.other_held, before.other_held),
-        recipe=jnp.where(shows.any(), now.recipe, before.recipe),
+        recipe=jnp.where(shows.any(), now.recipe, remembered),
+        held=now.held,
         mood=jnp.where(now.time % MOOD_LASTS == 0, renewed, before.mood),
     )
     scene = now.replace(
@@ -81,6 +88,14 @@ def look(
         shown=shows.any(),
     )
     return scene, belief
+
+
+def has_served(now: Scene, before: Belief) -> Array:
+    """Whether it has just served a soup."""
+    width = now.tile.shape[1]
+    ahead = now.cell + jnp.asarray((-width, width, 1, -1))[now.facing]
+    serves = now.tile.reshape(-1)[ahead] == SERVING
+    return is_dish(before.held) & (now.held == NOTHING) & serves
 
 
 def visible(scene: Scene, view: int | None) -> Array:

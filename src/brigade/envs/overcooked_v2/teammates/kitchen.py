@@ -108,9 +108,11 @@ class Kitchen:
         self.width = scene.tile.shape[1]
         self.tile = scene.tile.reshape(-1)
         self.cells = self.tile.size
-        self.numbers = np.arange(self.cells)
+        self.numbers = np.arange(self.cells, dtype=np.int32)
         self.rows, self.columns = self.numbers // self.width, self.numbers % self.width
-        self.shifts = np.array([1, self.width, -1, -self.width])  # of right, down, left, up
+        self.shifts = np.array(
+            [1, self.width, -1, -self.width], np.int32
+        )  # of right, down, left, up
         self.floor = self.tile == FLOOR
         self.held_plate = scene.held == PLATE
         self.held_dish = is_dish(scene.held)
@@ -185,9 +187,21 @@ class Kitchen:
         return self.tile == BUTTON
 
     @cached_property
+    def at_a_loss(self) -> Array:
+        """Whether the recipe is not known, and no pot is on its way."""
+        return (self.scene.recipe == 0) & ~self.cooking.any() & ~self.cooked.any()
+
+    @cached_property
     def looks(self) -> Array:
         """Whether the recipe is not known and an indicator can be reached: it costs nothing."""
         return (self.scene.recipe == 0) & self.reachable(self.indicators).any()
+
+    @cached_property
+    def begun(self) -> Array:
+        """[types] int32: 1 for the first ingredient in the fullest open pot."""
+        filled = jnp.where(self.open_pots, self.in_pots, 0)
+        kind = lowest_type(self.scene.thing[filled.argmax()])
+        return ((np.arange(MAX_INGREDIENTS) == kind) & filled.any()).astype(jnp.int32)
 
     @cached_property
     def lit(self) -> Array:
@@ -212,12 +226,11 @@ class Kitchen:
     def missing(self, most_types: int, carried: Array | int = 0) -> Array:
         """[types] How many of each ingredient the recipe has beyond all pots and `carried`.
 
-        If the recipe is not known, any ingredient will do.
+        If the recipe is not known: one more of what somebody put into the fullest open pot.
         """
         there = jnp.where(self.pots, contents(self.scene.thing, self.cells), 0)
         need = contents(self.scene.recipe) - there.sum(1) - carried
-        any_will_do = self.open_pots.any().astype(jnp.int32)
-        need = jnp.where(self.scene.recipe == 0, any_will_do, need)
+        need = jnp.where(self.scene.recipe == 0, self.begun, need)
         return jnp.maximum(need, 0) * (np.arange(MAX_INGREDIENTS) < most_types)
 
     # --- distances and paths ---

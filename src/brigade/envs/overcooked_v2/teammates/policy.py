@@ -62,6 +62,7 @@ class Teammate(Policy):
     height: int
     width: int
     view: int | None = 2  # tiles that it sees each way
+    renews: bool = True  # there is a new recipe after a right soup
     as_released: bool = False
     instance: str = "default"  # whose parameters `init` gives
 
@@ -76,7 +77,7 @@ class Teammate(Policy):
             raise ValueError(
                 "heuristic teammates need OvercookedV2 with two cooks; choose another partner"
             )
-        return cls(env.height, env.width, env.view)
+        return cls(env.height, env.width, env.view, env.new_recipe_on_delivery)
 
     def named(self, which: str) -> Teammate:
         """An instance by its name; with `:as_released` it decides as the public release does."""
@@ -129,7 +130,7 @@ class Teammate(Policy):
         family = FAMILIES[self.family]
         if mind.belief is not None:
             mood_key, draw_key = jax.random.split(key)
-            scene, belief = look(game, seat, mind.belief, self.view, mood_key)
+            scene, belief = look(game, seat, mind.belief, self.view, self.renews, mood_key)
             draws = family.draw(draw_key, belief.mood)
             decision = family.decide(params, mind.memory, Kitchen(scene), draws, False)
             return decision.action, Mind(decision.memory, belief, None)

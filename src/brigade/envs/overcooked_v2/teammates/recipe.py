@@ -117,7 +117,7 @@ def decide(
     """An action and the next memory."""
     k, scene = kitchen, kitchen.scene
     known = Known(
-        jnp.where(scene.shown, scene.recipe, memory.recipe),
+        jnp.where(scene.shown | (not released), scene.recipe, memory.recipe),
         jnp.where(scene.shown, scene.time, memory.seen),
         memory.intent,
     )

@@ -150,7 +150,7 @@ def rules(
         *only_mended(k, within, released),
         k.go(some_open | ~k.cooking.any(), within(k.lone_ingredients)),
         k.go(some_open | ~k.cooking.any(), within(needed, fallback=True)),
-        k.go(jnp.bool_(True), within(k.plate_piles)),
+        k.go(~k.at_a_loss, within(k.plate_piles)),
         (jnp.bool_(True), wander),
     ]
 
@@ -216,23 +216,26 @@ def by_stations(kitchen: Kitchen, margin: Array) -> Array:
     height, width = k.size
     cooks = k.pots | (k.tile >= PILE)
     serves = k.serving | k.plate_piles
+    pots_row, pots_column = mean_place(k, cooks, height // 2, width // 4)
+    plates_row, plates_column = mean_place(k, serves, height // 2, 3 * width // 4)
+    rows, columns = k.rows.astype(np.float64), k.columns.astype(np.float64)
     with jax.enable_x64(True):
-        near_pots = distance_to_middle(k, cooks, height // 2, width // 4)
-        near_plates = distance_to_middle(k, serves, height // 2, 3 * width // 4)
+        near_pots = jnp.abs(rows - pots_row) + jnp.abs(columns - pots_column)
+        near_plates = jnp.abs(rows - plates_row) + jnp.abs(columns - plates_column)
         more = 1.5 * margin.astype(np.float64)
         first_seat = [near_pots < near_plates, near_pots < near_plates + more]
         second_seat = [near_plates <= near_pots, near_plates < near_pots + more]
     return jnp.stack([jnp.stack(first_seat), jnp.stack(second_seat)])
 
 
-def distance_to_middle(kitchen: Kitchen, mask: Array, row: Array, column: Array) -> Array:
-    """[cells] float64: rows and columns to the mean place of a mask, or to the given one."""
+def mean_place(kitchen: Kitchen, mask: Array, row: Array, column: Array) -> tuple[Array, Array]:
+    """The mean row and column of a mask as float64; the given ones if it is empty."""
     number = mask.sum()
-
-    def mean(places: np.ndarray, otherwise: Array) -> Array:
-        total = jnp.where(mask, places, 0).sum().astype(np.float64)
-        middle = total / jnp.maximum(number, 1).astype(np.float64)
-        return jnp.where(number > 0, middle, otherwise.astype(np.float64))
-
-    rows = jnp.abs(kitchen.rows.astype(np.float64) - mean(kitchen.rows, row))
-    return rows + jnp.abs(kitchen.columns.astype(np.float64) - mean(kitchen.columns, column))
+    totals = [jnp.where(mask, places, 0).sum() for places in (kitchen.rows, kitchen.columns)]
+    with jax.enable_x64(True):
+        counted = jnp.maximum(number, 1).astype(np.float64)
+        means = [
+            jnp.where(number > 0, total.astype(np.float64) / counted, other.astype(np.float64))
+            for total, other in zip(totals, (row, column), strict=True)
+        ]
+    return means[0], means[1]

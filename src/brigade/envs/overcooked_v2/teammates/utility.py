@@ -180,7 +180,7 @@ def options(params: Utility, kitchen: Kitchen, released: bool) -> Options:
         [
             k.held_dish,
             k.held_plate,
-            k.empty,
+            k.empty & ~k.at_a_loss,
             k.held_ingredient,
             k.empty & (some_open | some_counter) & needed.any() & ~k.looks,
             stages,
