@@ -218,8 +218,9 @@ def by_stations(kitchen: Kitchen, margin: Array) -> Array:
     serves = k.serving | k.plate_piles
     pots_row, pots_column = mean_place(k, cooks, height // 2, width // 4)
     plates_row, plates_column = mean_place(k, serves, height // 2, 3 * width // 4)
-    rows, columns = k.rows.astype(np.float64), k.columns.astype(np.float64)
-    with jax.enable_x64(True):
+    rows, columns = jnp.asarray(k.rows), jnp.asarray(k.columns)
+    with jax.enable_x64(True):  # constants stay int32: they are lowered outside of it
+        rows, columns = rows.astype(np.float64), columns.astype(np.float64)
         near_pots = jnp.abs(rows - pots_row) + jnp.abs(columns - pots_column)
         near_plates = jnp.abs(rows - plates_row) + jnp.abs(columns - plates_column)
         more = 1.5 * margin.astype(np.float64)
