@@ -153,24 +153,24 @@ def as_arrays(family: str, values: Mapping[str, float]) -> Any:
 
 
 class H1(Teammate):
-    """Recipe-aware."""
+    """A teammate that cooks by the recipe it knows, and finds it out if it has to."""
 
     family: ClassVar[str] = "h1"
 
 
 class H2(Teammate):
-    """Territory."""
+    """A teammate that works in its part of the kitchen, or against its partner."""
 
     family: ClassVar[str] = "h2"
 
 
 class H3(Teammate):
-    """Assembly line."""
+    """A teammate that runs ingredients, or plates and serves, or does what is needed."""
 
     family: ClassVar[str] = "h3"
 
 
 class H4(Teammate):
-    """Utility-greedy."""
+    """A teammate that scores what it could do and follows the best."""
 
     family: ClassVar[str] = "h4"
