@@ -136,6 +136,8 @@ def check_policy(policy: Policy, view: View, num_actions: int) -> None:
     `view` is of one timestep, leaves [seats, ...].
     """
     params = jax.jit(policy.init)(jax.random.key(0))
+    if policy.sees_state:
+        view = view.with_state(view.state, jnp.arange(len(view.active)))
     batched = jax.tree.map(lambda x: np.broadcast_to(np.asarray(x), (3, 2, *x.shape)), view)
     for each in (view, batched):
         carry = policy.initial_carry(each.active.shape)

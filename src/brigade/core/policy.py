@@ -38,6 +38,11 @@ class Policy:
         return False
 
     @property
+    def sees_state(self) -> bool:
+        """Whether it acts on the game's state, which it then gets as a FromSeat in `View.state`."""
+        return False
+
+    @property
     def predicts(self) -> tuple[str, ...]:
         """Names of the environment's labels that rollouts should hold, in `extras["targets"]`."""
         return ()
@@ -105,6 +110,10 @@ class Policy:
     def for_game(cls, env: Environment) -> Policy:
         """A partner for this environment; a ValueError says why there is none."""
         return cls()
+
+    def named(self, which: str) -> Policy:
+        """The partner that is called NAME:WHICH; a ValueError says which there are."""
+        raise ValueError(f"this partner has no {which!r}; use its name alone")
 
     def member(self) -> tuple[Policy, Params]:
         """Its policy and parameters as a partner; several classes can share one policy."""

@@ -57,7 +57,7 @@ class View(struct.PyTreeNode):
     first: Array  # [seats] bool: first timestep of an episode
     active: Array  # [seats] bool: False if the seat's action has no effect
     task_id: Array  # [seats] int32: the task's id, for heads and one-hots
-    state: Any = None  # privileged: the game's state, or an Everyone for the critic
+    state: Any = None  # privileged: the game's state, an Everyone for the critic, or a FromSeat
     forget: Array | None = None  # [seats] bool: recurrent states are reset; None: where `first`
     # [seats, other seats] int32: their previous actions, from the next seat on; for policies that
     # see them (`Policy.sees_actions`).
@@ -68,12 +68,29 @@ class View(struct.PyTreeNode):
         """[seats] bool: where recurrent states are reset before acting."""
         return self.first if self.forget is None else self.forget
 
+    def with_state(self, state: Any, seat: Array) -> View:
+        """The same, with the game's state for each of its seats; `seat` is [..., seats]."""
+        axis = seat.ndim - 1
+
+        def for_seats(x: Array) -> Array:
+            whole = jnp.expand_dims(jnp.asarray(x), axis)
+            return jnp.broadcast_to(whole, (*seat.shape, *whole.shape[axis + 1 :]))
+
+        return self.replace(state=FromSeat(jax.tree.map(for_seats, state), seat))
+
 
 class Everyone(struct.PyTreeNode):
     """Extra input of a critic (in `View.state`): all observations, or the partner's id."""
 
     obs: Any  # [..., all seats, *observation]; None for a critic that gets a partner id instead
     seat: Array  # [..., seats] int32: index of the seat; without `obs`, the id of its partner
+
+
+class FromSeat(struct.PyTreeNode):
+    """What a policy that sees the state gets (in `View.state`): the game's, and where it sits."""
+
+    state: Any  # leaves [..., seats, ...]: that of the environment's view, the same for every seat
+    seat: Array  # [..., seats] int32
 
 
 class TimeStep(struct.PyTreeNode):

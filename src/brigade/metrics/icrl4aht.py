@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from brigade.metrics.result import as_floats
+from brigade.metrics.result import Floats, as_floats
 
 
 class Instance(NamedTuple):
@@ -97,3 +97,29 @@ def share_of_headroom(gain: float, best_response: float, random: float) -> float
     """A gain as a share of the headroom; nan where there is none to speak of (at most 0)."""
     room = headroom(best_response, random)
     return gain / room if room > 0 else float("nan")
+
+
+def hamming_distances(actions: npt.ArrayLike) -> Floats:
+    """The share of states in which two policies act differently [policy, policy].
+
+    `actions` is [policy, state].
+    """
+    acted = as_floats("actions", actions, "policy", "state")
+    return np.array([(one != acted).mean(axis=1) for one in acted])
+
+
+def distances_between(
+    distances: npt.ArrayLike, families: Sequence[str]
+) -> tuple[tuple[str, ...], Floats]:
+    """The families, and the mean distance of a policy of one to a policy of another.
+
+    `distances` is [policy, policy]; `families` names the family of each policy. Within a family a
+    policy counts as its own partner, too, as in the paper.
+    """
+    known = as_floats("distances", distances, "policy", "policy")
+    names = tuple(dict.fromkeys(families))
+    if len(families) != len(known):
+        raise ValueError(f"{len(known)} policies have {len(families)} families; name one for each")
+    member = np.array(families)[:, None] == np.array(names)  # [policy, family]
+    share = member / member.sum(axis=0)
+    return names, np.asarray(share.T @ known @ share)

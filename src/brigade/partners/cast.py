@@ -59,10 +59,11 @@ def partner_of(
         raise UserError(
             f"{word} is a folder; export its policies with 'brigade export {word} --out FILE'"
         )
-    kind = registry.get("partners", word)
+    kind, which = kind_and_name(word)
     try:
         is_policy = isinstance(kind, type) and issubclass(kind, Policy)
         partner = kind.for_game(env) if is_policy else host_policy(word, kind, env)
+        partner = partner.named(which) if which else partner
         policy, params = partner.member()
         hash(policy)  # it is a static argument of compiled programs
         name = registry.file_and_name(word, registry.CODE)[1] or Path(word).name
@@ -71,6 +72,14 @@ def partner_of(
         raise
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"partner {word}: {error}") from error
+
+
+def kind_and_name(word: str) -> tuple[Any, str]:
+    """What a word names, and the part after a registered name: WHICH of NAME:WHICH."""
+    name, _, which = word.partition(":")
+    if registry.file_and_name(word, registry.CODE)[0] or name not in registry.names("partners"):
+        return registry.get("partners", word), ""
+    return registry.get("partners", name), which
 
 
 def merged(cast: Cast) -> Cast:

@@ -23,6 +23,11 @@ class Wrapper(Policy):
         """Whether there are no greedy actions."""
         return self.policy.always_samples
 
+    @property
+    def sees_state(self) -> bool:
+        """Whether the policy does."""
+        return self.policy.sees_state
+
     def init(self, key: Key) -> Any:
         """The policy's parameters."""
         return self.policy.init(key)

@@ -117,27 +117,39 @@ def _csv(matrix: Matrix) -> bytes:
 
 def heat_map(matrix: Matrix) -> bytes:
     """The matrix as a PNG; dark cells have low scores."""
-    number = len(matrix.names)
+    top = max(float(np.nanmax(matrix.mean)), 1e-6)
+    limits = min(0.0, float(matrix.mean.min())), top
+    words = ("on the other seats", "on seat 0", f"Score in {matrix.game}", "score")
+    return square(matrix.names, matrix.mean, limits, words)
+
+
+def square(
+    names: Sequence[str],
+    values: Floats,
+    limits: tuple[float, float],
+    words: tuple[str, str, str, str],
+) -> bytes:
+    """Numbers [name, name] as a PNG; `words`: what the axes, the picture and the numbers are."""
+    number = len(names)
     side = max(3.2, min(12.0, 1.6 + 0.62 * number))
+    across, down, title, label = words
+    low, top = limits
     with matplotlib.rc_context({"font.family": "sans-serif", "font.size": 9}):
         figure = Figure(figsize=(side + 0.9, side), layout="constrained", dpi=150)
         axes = figure.subplots()
-        top = max(float(np.nanmax(matrix.mean)), 1e-6)
-        image = axes.imshow(
-            matrix.mean, cmap="viridis", vmin=min(0.0, float(matrix.mean.min())), vmax=top
-        )
+        image = axes.imshow(values, cmap="viridis", vmin=low, vmax=top)
         ticks = range(number)
-        axes.set_xticks(ticks, matrix.names, rotation=45, ha="right", rotation_mode="anchor")
-        axes.set_yticks(ticks, matrix.names)
-        axes.set(xlabel="on the other seats", ylabel="on seat 0", title=f"Score in {matrix.game}")
+        axes.set_xticks(ticks, names, rotation=45, ha="right", rotation_mode="anchor")
+        axes.set_yticks(ticks, names)
+        axes.set(xlabel=across, ylabel=down, title=title)
         axes.tick_params(length=0)
-        for label in (*axes.get_xticklabels(), *axes.get_yticklabels(), axes.title):
-            label.set_parse_math(False)  # names may contain $
+        for text in (*axes.get_xticklabels(), *axes.get_yticklabels(), axes.title):
+            text.set_parse_math(False)  # names may contain $
         if number <= MAX_NUMBERS:
-            for (i, j), mean in np.ndenumerate(matrix.mean):
-                ink = "black" if mean > 0.6 * top else "white"
-                axes.text(j, i, f"{mean:.2f}", ha="center", va="center", color=ink, fontsize=8)
-        figure.colorbar(image, ax=axes, shrink=0.8, label="score")
+            for (i, j), value in np.ndenumerate(values):
+                ink = "black" if value > 0.6 * top else "white"
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+        figure.colorbar(image, ax=axes, shrink=0.8, label=label)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()

@@ -113,6 +113,8 @@ class Players:
         """Actions of all seats [num_envs, seats, ...], recurrent states, the learner's extras."""
         view = self.with_others(view)
         if self.alone:
+            if self.learner.sees_state:
+                view = self.with_state(seated, view, view)
             action, carry, extras = self.learner.act(
                 seated.learner, memory.learner, view, key, greedy
             )
@@ -127,6 +129,7 @@ class Players:
         assert seated.others is not None
         tables = len(seated.order)
         other_view = take_seats(view.replace(state=None), seated.others)
+        seats = jnp.repeat(seated.others, len(view.obs) // tables, axis=0)
         shape = other_view.active.shape + action.shape[2:]
         others, carries = jnp.zeros(shape, action.dtype), []
         keys = jax.random.split(cast_key, len(self.cast))
@@ -139,9 +142,10 @@ class Players:
             keys,
             strict=True,
         ):
-            act_now = partial(
-                group_acts, group, params, places, before, other_view, group_key, tables
-            )
+            seen = other_view
+            if group.policy.sees_state:
+                seen = other_view.with_state(view.state, seats)
+            act_now = partial(group_acts, group, params, places, before, seen, group_key, tables)
             idle = partial(no_actions, act_now, before)
             # Where a task has one partner of many, the other architectures need not act.
             of_group, after = (
@@ -180,9 +184,18 @@ class Players:
         if seated.critic_ids is not None:
             ids = jnp.repeat(seated.critic_ids, len(view.obs) // len(seated.critic_ids), axis=0)
             return own.replace(state=Everyone(None, ids))
+        if self.learner.sees_state:
+            return self.with_state(seated, own, view)
         if self.own_seats and self.learner.sees_everyone:
             own = own.replace(state=Everyone(view.obs, self.seat_numbers(seated, len(view.obs))))
         return own
+
+    def with_state(self, seated: Seated, own: View, view: View) -> View:
+        """The learner's seats of a view, with the game's state."""
+        if self.own_seats:
+            return own.with_state(view.state, self.seat_numbers(seated, len(view.obs)))
+        seats = jnp.arange(view.active.shape[1])
+        return own.with_state(view.state, jnp.broadcast_to(seats, view.active.shape))
 
     def seat_numbers(self, seated: Seated, num_envs: int) -> Array:
         """[num_envs, own seats] int32: the learner's seats."""

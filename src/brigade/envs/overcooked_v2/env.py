@@ -14,7 +14,7 @@ from brigade.core.checks import at_least, within
 from brigade.envs.overcooked_v2 import chance, rules
 from brigade.envs.overcooked_v2.layouts import LAYOUTS
 from brigade.envs.overcooked_v2.observe import num_channels, observe
-from brigade.envs.overcooked_v2.rules import EVENTS, Settings, State
+from brigade.envs.overcooked_v2.rules import EVENTS, Settings, State, Whole
 from brigade.envs.overcooked_v2.tasks import Task, sequence_from_kitchens
 from brigade.envs.overcooked_v2.things import (
     ACTIONS,
@@ -143,7 +143,7 @@ class OvercookedV2(Environment):
             first=jnp.broadcast_to(state.time == 0, seats),
             active=jnp.ones(seats, bool),
             task_id=jnp.broadcast_to(task.id, seats),
-            state=state,
+            state=Whole(state, task.tile),
         )
         info = {"shaped_reward": shaped, "events": events, "score": self.score(state, task)}
         return TimeStep(view, shared, jnp.bool_(False), state.time >= self.horizon, info)

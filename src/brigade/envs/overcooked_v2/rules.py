@@ -53,6 +53,13 @@ class State(struct.PyTreeNode):
     time: Array  # int32
 
 
+class Whole(struct.PyTreeNode):
+    """A kitchen with all that is in it."""
+
+    state: State
+    tile: Array  # [height, width] int32
+
+
 class Settings(NamedTuple):
     """How the rules are set; static."""
 
