@@ -6,9 +6,17 @@ import jax
 import jax.numpy as jnp
 
 from brigade.core import Array, Key
-from brigade.envs.overcooked_v2.rules import COOK_TIME, State
+from brigade.envs.overcooked_v2.rules import State
 from brigade.envs.overcooked_v2.tasks import Task
-from brigade.envs.overcooked_v2.things import COOKED, COUNTER, NOTHING, PLATE, POT, POT_SIZE
+from brigade.envs.overcooked_v2.things import (
+    COOK_TIME,
+    COOKED,
+    COUNTER,
+    NOTHING,
+    PLATE,
+    POT,
+    POT_SIZE,
+)
 
 # How often at the start: nothing, a plate, an ingredient, a soup; and for pots: as they are,
 # waiting, cooking, ready.

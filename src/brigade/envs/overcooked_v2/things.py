@@ -14,7 +14,6 @@ FLOOR, COUNTER, SERVING, POT, INDICATOR, BUTTON, PLATE_PILE, OUTSIDE = range(8)
 PILE = 16  # of ingredient 0; that of ingredient i is PILE + i
 MAX_INGREDIENTS = 10
 TILE_OF_SYMBOL = {
-    " ": FLOOR,
     ".": FLOOR,
     "W": COUNTER,
     "X": SERVING,
@@ -28,12 +27,22 @@ TILE_OF_SYMBOL = {
 # Things: bits for a plate and for being cooked, then two bits per ingredient that count it.
 NOTHING, PLATE, COOKED = 0, 1, 2
 POT_SIZE = 3  # ingredients per soup
+COOK_TIME, SHOW_TIME = 20, 10  # steps of a pot, and of a button's display
 
 ACTIONS = ("right", "down", "left", "up", "stay", "interact")
 STAY, INTERACT = 4, 5
 FACINGS = ("up", "down", "right", "left")
-FACING_OF_ACTION = (2, 1, 3, 0)  # of the first four actions
-DOWN_OF_FACING, RIGHT_OF_FACING = (-1, 1, 0, 0), (0, 0, 1, -1)
+UP, DOWN, RIGHT, LEFT = range(4)
+
+
+def facing_of_action(action: Array) -> Array:
+    """The facing of the first four actions."""
+    return jnp.asarray((RIGHT, DOWN, LEFT, UP, UP, UP))[action]
+
+
+def offset_of_facing(facing: Array, width: int) -> Array:
+    """The change of the cell number from a cook to what it faces."""
+    return jnp.asarray((-width, width, 1, -1))[facing]
 
 
 def ingredient(number: int) -> int:
