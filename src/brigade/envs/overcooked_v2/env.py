@@ -26,6 +26,7 @@ from brigade.envs.overcooked_v2.things import (
     POT,
     STAY,
     TILE_OF_SYMBOL,
+    ingredients_name,
     thing_name,
 )
 
@@ -198,7 +199,7 @@ class OvercookedV2(Environment):
             ],
             "pots": {
                 "{},{}".format(*place(n)): [
-                    thing_name(int(state.thing[n])),
+                    ingredients_name(int(state.thing[n])),
                     int(state.timer[n]),
                     pot_status(int(state.thing[n]), int(state.timer[n])),
                 ]
@@ -215,7 +216,7 @@ class OvercookedV2(Environment):
                 for n in np.flatnonzero((state.thing != 0) & (tiles != POT))
                 if seen(n)
             ],
-            "recipe": thing_name(int(state.recipe)) if seat is None or shown else None,
+            "recipe": ingredients_name(int(state.recipe)) if seat is None or shown else None,
             "time": int(state.time),
             "horizon": self.horizon,
             "score": float(self.score(state, task)),

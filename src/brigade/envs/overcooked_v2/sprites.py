@@ -62,6 +62,7 @@ from brigade.envs.overcooked_v2.things import (
     POT,
     SERVING,
     SHOW_TIME,
+    ingredients_of,
 )
 
 GREEN, GREEN_LINE, GREEN_GLINT = (0, 158, 115), (0, 92, 66), (120, 214, 180)
@@ -173,12 +174,6 @@ INGREDIENTS: tuple[tuple[DrawThing, Colour, Colour], ...] = (  # with the colour
     (draw_corn, YELLOW, YELLOW_GRAIN),
 )
 assert len(INGREDIENTS) == MAX_INGREDIENTS
-
-
-def ingredients_of(thing: int) -> list[int]:
-    """The numbers of its ingredients, each as often as it has it."""
-    numbers = range(MAX_INGREDIENTS)
-    return [number for number in numbers for _ in range(thing >> 2 + 2 * number & 3)]
 
 
 def soup_colour(thing: int) -> Colour:

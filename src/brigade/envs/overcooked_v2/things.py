@@ -31,7 +31,7 @@ COOK_TIME, SHOW_TIME = 20, 10  # steps of a pot, and of a button's display
 
 ACTIONS = ("right", "down", "left", "up", "stay", "interact")
 STAY, INTERACT = 4, 5
-FACINGS = ("up", "down", "right", "left")
+FACINGS = "UDRL"  # letters in the recorded games
 UP, DOWN, RIGHT, LEFT = range(4)
 
 
@@ -67,9 +67,19 @@ def count(thing: Array) -> Array:
     return (low + 2 * high).astype(jnp.int32)
 
 
-def thing_name(thing: int, cooked: str = "*", plate: str = "|") -> str:
-    """A thing as text: ingredient numbers, then `*` if cooked and `|` if on a plate."""
-    numbers = "".join(
-        str(number) * (thing >> 2 + 2 * number & 3) for number in range(MAX_INGREDIENTS)
-    )
-    return numbers + (cooked if thing & COOKED else "") + (plate if thing & PLATE else "")
+def ingredients_of(thing: int) -> list[int]:
+    """The numbers of its ingredients, each as often as it has it."""
+    numbers = range(MAX_INGREDIENTS)
+    return [number for number in numbers for _ in range(thing >> 2 + 2 * number & 3)]
+
+
+def ingredients_name(thing: int) -> str:
+    """Its ingredients as digits: 001."""
+    return "".join(map(str, ingredients_of(thing)))
+
+
+def thing_name(thing: int) -> str:
+    """The name in the recorded games: 0 is an ingredient, dish:001 a soup, and nothing is empty."""
+    if thing & PLATE:
+        return f"dish:{ingredients_name(thing)}" if thing & COOKED else "plate"
+    return ingredients_name(thing)
