@@ -90,10 +90,8 @@ def started(env, task, start):
     thing, timer = np.array(state.thing), np.array(state.timer)
     for place, (name, time, status) in start["pots"].items():
         x, y = map(int, place.split(","))
-        thing[y * width + x], timer[y * width + x] = (
-            recipe_of(name) | COOKED * (status == "ready"),
-            time,
-        )
+        thing[y * width + x] = recipe_of(name) | COOKED * (status == "ready")
+        timer[y * width + x] = time
     for x, y, name in start["counters"]:
         thing[y * width + x] = thing_of(name)
     return state.replace(
