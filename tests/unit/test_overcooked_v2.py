@@ -236,7 +236,7 @@ def test_no_more_entries_change_than_is_said(view):
         obs = np.asarray(play(sequence[number])).reshape(-1, np.prod(env.obs_shape))
         changed = int((obs.min(0) != obs.max(0)).sum())
         assert changed <= env.changing_inputs(task)
-        assert changed > 0.6 * env.changing_inputs(task)
+        assert changed > 0.4 * env.changing_inputs(task)
 
 
 # --- other interfaces ---
@@ -244,12 +244,12 @@ def test_no_more_entries_change_than_is_said(view):
 
 def test_gymnasium_and_pettingzoo_play_it():
     env, tasks = OvercookedV2.example()
-    alone = SeatEnv(env, tasks, partners=Random(env.num_actions))
+    alone = SeatEnv(env, tasks, partners=Random())
     obs, info = alone.reset(seed=0)
     assert obs.shape == env.obs_shape
     assert info["action_mask"].shape == (6,)
     assert alone.step(INTERACT)[0].shape == env.obs_shape
-    both = ParallelEnv(env, tasks, render_mode="rgb_array")
+    both = ParallelEnv(env, tasks, render=render)
     both.reset(seed=0, options={"task": 2})
     seen, *_ = both.step(dict.fromkeys(both.agents, STAY))
     assert {each.shape for each in seen.values()} == {env.obs_shape}

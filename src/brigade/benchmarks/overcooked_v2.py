@@ -121,25 +121,27 @@ class LayoutSettings(RuleSettings):
 class StreamSettings(RuleSettings):
     """The kitchens of the stream and their rules."""
 
-    layouts: tuple[str, ...] = STREAM
-    """The kitchens: published layouts, text files, or rows of symbols with / between them."""
+    layouts: tuple[str, ...] = ()
+    """Published layouts, text files, or rows with / between them. None: ICRL4AHT's ten kitchens."""
     order: Literal["random", "given"] = "random"
     """Every seed has an order of its own, or all seeds have the order in which they are given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.layouts:
-            raise ValueError("there is no kitchen; name some with --env.layouts")
         object.__setattr__(self, "layouts", tuple(map(without_file, self.layouts)))
         self.env(self.kitchens())
 
     def kitchens(self) -> list[Kitchen]:
         """The kitchens in the order in which they are given."""
-        return [kitchen_of(layout) for layout in self.layouts]
+        return [kitchen_of(layout) for layout in self.names()]
+
+    def names(self) -> tuple[str, ...]:
+        """The layouts of the stream."""
+        return self.layouts or STREAM
 
 
 def layout(settings: LayoutSettings | None = None) -> Benchmark:
-    """One kitchen: cramped_room_v2, or --env.layout."""
+    """One kitchen, with --env.layout."""
     settings = settings or LayoutSettings()
     kitchen, name = settings.kitchen(), name_of(settings.layout)
 
@@ -154,9 +156,9 @@ def layout(settings: LayoutSettings | None = None) -> Benchmark:
 
 
 def stream(settings: StreamSettings | None = None) -> Benchmark:
-    """A stream of kitchens of different sizes and numbers of ingredients."""
+    """Kitchens of different sizes."""
     settings = settings or StreamSettings()
-    kitchens, names = settings.kitchens(), [name_of(layout) for layout in settings.layouts]
+    kitchens, names = settings.kitchens(), [name_of(layout) for layout in settings.names()]
 
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         if num_tasks > len(kitchens):

@@ -43,7 +43,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class OvercookedV2(Environment):
-    """Cooks in a kitchen with a recipe of the day; the task is the kitchen."""
+    """Cooks who have to find out the recipe; the task is the kitchen."""
 
     num_agents: int = 2
     height: int = 5
@@ -99,9 +99,7 @@ class OvercookedV2(Environment):
             cell, facing = chance.starts(start_key, task)
             state = state.replace(cell=cell, facing=facing)
         if self.random_things:
-            state = chance.things(
-                thing_key, state, task, self.ingredients, self.start_cooking_interaction
-            )
+            state = chance.things(thing_key, state, task, self.start_cooking_interaction)
         action = jnp.full(self.num_agents, -1, jnp.int32)
         events = jnp.zeros((self.num_agents, len(EVENTS)), bool)
         shaped = jnp.zeros(self.num_agents, jnp.float32)
@@ -120,7 +118,7 @@ class OvercookedV2(Environment):
 
     def changing_inputs(self, tasks: Task) -> int | None:
         """Upper bound on the entries of an observation that change within an episode of `tasks`."""
-        return changing_entries(tasks, self.ingredients, self.view, self.shows_delivery)
+        return changing_entries(tasks, self.view, self.shows_delivery)
 
     def max_soups(self, task: Task) -> Array:
         """Soups that one good cook could serve in an episode; at least 1, for finite scores."""

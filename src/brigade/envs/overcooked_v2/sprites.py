@@ -146,7 +146,8 @@ def draw_fish(c: Canvas, x: float, y: float, r: float) -> None:
 def draw_ham(c: Canvas, x: float, y: float, r: float) -> None:
     """A pink slice with a bone."""
     c.oval(x, y, 0.95 * r, 0.78 * r, PINK, PINK_LINE)
-    c.disc(x + 0.2 * r, y - 0.05 * r, 0.32 * r, WHITE, PINK_LINE)
+    c.disc(x + 0.2 * r, y - 0.05 * r, 0.36 * r, PINK_LINE)
+    c.disc(x + 0.2 * r, y - 0.05 * r, 0.26 * r, WHITE)
     c.disc(x + 0.2 * r, y - 0.05 * r, 0.12 * r, PINK)
 
 
