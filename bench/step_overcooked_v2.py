@@ -80,7 +80,7 @@ def jaxmarl_rollout(
             actions = {agent: action[:, seat] for seat, agent in enumerate(env.agents)}
             keys = jax.random.split(step_key, num_envs)
             obs, state, reward, _, _ = jax.vmap(env.step)(keys, state, actions)
-            seen = sum(each.sum(dtype=jnp.int32) for each in obs.values())
+            seen = [o.sum(0, dtype=o.dtype) for o in obs.values()]
             return state, (reward["agent_0"].sum(), seen)
 
         _, state = jax.vmap(env.reset)(jax.random.split(key, num_envs))

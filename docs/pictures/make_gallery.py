@@ -81,9 +81,9 @@ def frame(env: Environment, state: Any, task: Any) -> np.ndarray:
     return np.asarray(next(iter(env.frames(states, task))))
 
 
-def save(name: str, picture: np.ndarray) -> None:
+def save(name: str, picture: np.ndarray, colours: int = COLOURS) -> None:
     """A small file: few colours."""
-    image = Image.fromarray(picture).quantize(COLOURS, dither=Image.Dither.NONE)
+    image = Image.fromarray(picture).quantize(colours, dither=Image.Dither.NONE)
     image.save(FOLDER / f"{name}.png", optimize=True)
 
 
@@ -102,7 +102,7 @@ def kitchen_v2(name: str, seed: int, view: int | None) -> None:
     state, _ = env.reset(jax.random.key(seed), task)
     lit = jnp.where(task.tile.reshape(-1) == BUTTON, 6, state.timer)
     picture = render_v2(state.replace(timer=lit), task, view=view)
-    save(f"v2-{name}" if view is None else f"v2-{name}-seen", picture)
+    save(f"v2-{name}" if view is None else f"v2-{name}-seen", picture, 256)
 
 
 def main() -> None:

@@ -42,8 +42,10 @@ STREAM = (
 )
 OWN = "own"  # the name of a kitchen that has none
 
-# A batch for two CPU cores.
-LAPTOP: dict[str, Any] = KITCHENS | {"steps_per_task": 2e6, "num_envs": 32}
+# A batch for two CPU cores. Shaped rewards stay: without them wrong soups, which cost points, are
+# all that is found at first, and cooks learn to serve nothing.
+PPO: Any = KITCHENS["ppo"]
+LAPTOP: dict[str, Any] = KITCHENS | {"steps_per_task": 2e6, "ppo": PPO | {"shaping_steps": 4e6}}
 
 
 @dataclass(frozen=True)

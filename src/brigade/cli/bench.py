@@ -226,8 +226,10 @@ def environment_speed(env: Environment, task: Any, num_envs: int, num_steps: int
                 fresh = reset_all(env, keys[1], task, num_envs)
                 over = then.truncated | then.terminated
                 state, then = restart_where(over, fresh, (state, then))
-            # The sum keeps the observations in the program.
-            return state, (then.reward.sum(), then.view.obs.sum(dtype=jnp.int32))
+            # The sums keep the observations in the program. One over everything takes longer than
+            # many a step, on a CPU 0.4 ns per entry; over games it is quick.
+            obs = then.view.obs
+            return state, (then.reward.sum(), obs.sum(0, dtype=obs.dtype))
 
         state, _ = reset_all(env, start_key, task, num_envs)
         return jax.lax.scan(step, state, (actions, jax.random.split(scan_key, (num_steps, 2))))[1]
