@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import jax
-import jax.numpy as jnp
 from rich.console import Console
 
 from brigade import registry
