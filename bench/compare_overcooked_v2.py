@@ -99,11 +99,17 @@ def compare(
 
 
 def jaxmarls(layout: str, view: int | None, shows_delivery: bool, by_hand: bool) -> Any:
-    """JaxMARL's environment."""
+    """JaxMARL's environment, in its own layout of this name, or in ours if it has none."""
+    from jaxmarl.environments.overcooked_v2.layouts import Layout, overcooked_v2_layouts
     from jaxmarl.environments.overcooked_v2.overcooked import OvercookedV2 as Theirs
 
+    rows, recipes, swapped = LAYOUTS[layout]
+    text = "\n".join(rows).replace(".", " ")
+    own = Layout.from_string(
+        text, possible_recipes=[list(recipe) for recipe in recipes] or None, swap_agents=swapped
+    )
     return Theirs(
-        layout=layout,
+        layout=overcooked_v2_layouts.get(layout, own),
         agent_view_size=view,
         random_reset=True,
         start_cooking_interaction=by_hand,

@@ -1,12 +1,14 @@
 """OvercookedV2: rules, observations, kitchens from text, the score, pictures, benchmarks."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 from brigade.benchmarks.overcooked_v2 import LayoutSettings, StreamSettings, layout, stream
 from brigade.cli import main
@@ -191,6 +193,20 @@ def test_bad_settings_are_one_line(flags, message, tmp_path, monkeypatch, capsys
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+def test_the_command_line_draws_kitchens_and_checks_ones_own(tmp_path, capsys):
+    assert main(["layouts", "--v2", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == len(LAYOUTS)
+    file, out = tmp_path / "mine.txt", tmp_path / "drawn"
+    file.write_text("WWPWW\n0A..B\nWWXWW\n")
+    assert main(["layouts", "--v2", "--file", str(file), "--out", str(out)]) == 0
+    assert f"{file} can be played" in capsys.readouterr().out
+    with Image.open(out / "mine.png") as picture:
+        assert picture.size == (5 * 32, 3 * 32)
+    file.write_text("WWPWW\n0...B\nWWXWW\n")
+    assert main(["layouts", "--v2", "--file", str(file)]) == 2
+    assert "has 0 cooks (A); it needs 1 to 4" in capsys.readouterr().err
 
 
 def test_a_stream_has_one_shape_in_every_order():
