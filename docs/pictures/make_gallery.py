@@ -39,7 +39,6 @@ V2 = {  # seeds of random starts, with things lying around
     "grounded_coord_ring": 0,
     "test_time_wide": 0,
     "demo_cook_wide": 0,
-    "fun_coordination": 0,
 }
 
 
