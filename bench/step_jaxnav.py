@@ -65,7 +65,7 @@ def jaxmarl_rollout(spec: MapSpec, num_envs: int, num_steps: int) -> Callable[[K
             actions = {name: action[:, seat] for seat, name in enumerate(env.agents)}
             keys = jax.random.split(step_key, num_envs)
             obs, state, reward, _, _ = jax.vmap(env.step)(keys, state, actions)
-            return state, (reward["agent_0"].sum(), sum(o.sum() for o in obs.values()))
+            return state, (reward["agent_0"].sum(), [o.sum(0) for o in obs.values()])
 
         _, state = jax.vmap(env.reset)(jax.random.split(key, num_envs))
         return jax.lax.scan(step, state, jax.random.split(key, num_steps))[1]

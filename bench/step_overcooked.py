@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from brigade.benchmarks.meal import KitchenSettings, kitchens
 from brigade.cli.bench import environment_speed, print_result
@@ -75,7 +74,7 @@ def jaxmarl_rollout(layout: str, num_envs: int, num_steps: int) -> Callable[[Key
             actions = {"agent_0": action[:, 0], "agent_1": action[:, 1]}
             keys = jax.random.split(step_key, num_envs)
             obs, state, reward, _, _ = jax.vmap(env.step)(keys, state, actions)
-            seen = sum(o.sum(dtype=jnp.int32) for o in obs.values())
+            seen = [o.sum(0, dtype=o.dtype) for o in obs.values()]
             return state, (reward["agent_0"].sum(), seen)
 
         _, state = jax.vmap(env.reset)(jax.random.split(key, num_envs))

@@ -18,6 +18,7 @@ import jax
 
 HERE = Path(__file__).parent
 STEP, TRAIN = "step_overcooked.py", "train_overcooked.py --no-cache"
+STEP_V2 = "step_overcooked_v2.py"
 SMALL = "--num-envs 16 --epochs 4 --num-minibatches 8 --hidden 64 64"
 
 GPU = {
@@ -44,6 +45,8 @@ GPU = {
     "environment, Hanabi, 16,384": "step_hanabi.py --num-envs 16384",
     "environment, cramped_room, 2,048": f"{STEP} --layout cramped_room --num-envs 2048",
     "environment, cramped_room, 16,384": f"{STEP} --layout cramped_room --num-envs 16384",
+    "environment, OvercookedV2, 2,048": f"{STEP_V2} --num-envs 2048",
+    "environment, OvercookedV2, 16,384": f"{STEP_V2} --num-envs 16384",
 }
 CPU = {
     "training, level 1": f"{TRAIN} {SMALL}",
@@ -59,6 +62,8 @@ CPU = {
     "environment, Hanabi, 64": "step_hanabi.py --num-envs 64 --compare",
     "environment, Hanabi, 1,024": "step_hanabi.py --num-envs 1024",
     "environment, cramped_room, 64": f"{STEP} --layout cramped_room --num-envs 64 --compare",
+    "environment, OvercookedV2, 64": f"{STEP_V2} --num-envs 64 --compare",
+    "environment, OvercookedV2, 1,024": f"{STEP_V2} --num-envs 1024 --compare",
 }
 
 

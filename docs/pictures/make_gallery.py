@@ -18,6 +18,10 @@ from brigade.envs.overcooked import LAYOUTS, Overcooked, task_from_grid
 from brigade.envs.overcooked.cooks import Human
 from brigade.envs.overcooked.generate import generate_sequence
 from brigade.envs.overcooked.render import render
+from brigade.envs.overcooked_v2 import LAYOUTS as V2_LAYOUTS
+from brigade.envs.overcooked_v2 import OvercookedV2, task_from_kitchen
+from brigade.envs.overcooked_v2.render import render as render_v2
+from brigade.envs.overcooked_v2.things import BUTTON, MAX_INGREDIENTS
 
 FOLDER = Path(__file__).parent / "gallery"
 COLOURS = 64
@@ -28,6 +32,14 @@ CLASSIC = (
     "forced_coordination",
     "counter_circuit",
 )
+
+V2 = {  # seeds of random starts, with things lying around
+    "cramped_room_v2": 0,
+    "grounded_coord_simple": 1,
+    "grounded_coord_ring": 0,
+    "test_time_wide": 0,
+    "demo_cook_wide": 0,
+}
 
 
 def scripted(env: Environment, task: Any, steps: int, recipes: Any = "single") -> Any:
@@ -68,9 +80,9 @@ def frame(env: Environment, state: Any, task: Any) -> np.ndarray:
     return np.asarray(next(iter(env.frames(states, task))))
 
 
-def save(name: str, picture: np.ndarray) -> None:
+def save(name: str, picture: np.ndarray, colours: int = COLOURS) -> None:
     """A small file: few colours."""
-    image = Image.fromarray(picture).quantize(COLOURS, dither=Image.Dither.NONE)
+    image = Image.fromarray(picture).quantize(colours, dither=Image.Dither.NONE)
     image.save(FOLDER / f"{name}.png", optimize=True)
 
 
@@ -79,6 +91,17 @@ def kitchen(name: str, grid: Any, steps: int, recipes: Any = "single") -> None:
     env = Overcooked(2, len(grid), len(grid[0]), recipes=recipes)
     task = task_from_grid(grid, num_agents=2)
     save(name, render(scripted(env, task, steps, recipes), task))
+
+
+def kitchen_v2(name: str, seed: int, view: int | None) -> None:
+    """A kitchen of OvercookedV2 in the middle of something, its buttons lit."""
+    task = task_from_kitchen(V2_LAYOUTS[name])
+    height, width = task.tile.shape
+    env = OvercookedV2(2, height, width, MAX_INGREDIENTS, random_things=True)
+    state, _ = env.reset(jax.random.key(seed), task)
+    lit = jnp.where(task.tile.reshape(-1) == BUTTON, 6, state.timer)
+    picture = render_v2(state.replace(timer=lit), task, view=view)
+    save(f"v2-{name}" if view is None else f"v2-{name}-seen", picture, 256)
 
 
 def main() -> None:
@@ -90,6 +113,9 @@ def main() -> None:
         kitchen(f"level-{level}", generate_sequence(level, num=1, seed=0)[0], 60)
     for name in ("coordination_ring_multi", "counter_circuit_multi"):
         kitchen(name, LAYOUTS[name], 60, "multi")
+    for name, seed in V2.items():
+        kitchen_v2(name, seed, None)
+    kitchen_v2("grounded_coord_ring", V2["grounded_coord_ring"], 2)
     for robots in (2, 4):
         side = 7 if robots == 2 else 9
         env = JaxNav(num_agents=robots, height=side, width=side)

@@ -49,6 +49,8 @@ SMALLER = {  # by a word of the command
     "examples/anchor.py:Anchor": "--steps-per-task 800 --method-settings.strength 0.1",
     "examples/anchor_table.py:TARGET": "--steps-per-task 800",
     "overcooked/layout": f"--steps-per-task 80 --tasks 1 {SHORT}",
+    "overcooked_v2/layout": f"--steps-per-task 80 --tasks 1 {SHORT}",
+    "overcooked_v2/stream": f"--seeds 1 --steps-per-task 80 {SHORT}",
     "meal/partners": f"--seeds 1 --steps-per-task 80 {SHORT}",
     "examples/meeting.py:meeting": "--seeds 1 --steps-per-task 48 --num-steps 24",
     "gym": "--num-envs 2 --num-steps 8 --steps-per-task 32 --eval-episodes 2 --env.horizon 20",
@@ -189,7 +191,7 @@ def made_small(words: list[str]) -> list[str]:
     elif verb in ("run", "reproduce"):
         flags = " ".join([SMALL, *(SMALLER.get(word, "") for word in words)])
     elif verb == "population":
-        short = any(word.startswith(("overcooked/", "zsc_eval/")) for word in words)
+        short = any(word.startswith(("overcooked", "zsc_eval/")) for word in words)
         members = "--members 1" if "e3t" in words or "cole" in words else ""
         flags = f"{SMALL_POPULATION} {SHORT_GAMES if short else ''} {members}"
     elif verb == "crossplay":

@@ -25,7 +25,7 @@ def test_every_entry_has_a_line_of_80_columns(capsys):
         assert line.endswith(":") or len(line.split()) > 2, line
     assert "  ft          Fine-tuning: trains on without protection, the baseline" in lines
     assert "  forgetting               0: all was kept, 1: all was lost" in lines
-    assert "  overcooked  Cooks in a kitchen of tiles; the task is the kitchen" in lines
+    assert "  overcooked     Cooks in a kitchen of tiles; the task is the kitchen" in lines
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 from brigade.cli.flags import add_cache, count, prepare_jax, read_experiment, verb_parser
@@ -75,14 +76,21 @@ def layouts(words: list[str]) -> int:
         "--out", type=Path, help="also write a picture and a text file of each here"
     )
     parser.add_argument("--file", type=Path, help="check the kitchen in this text file instead")
+    parser.add_argument(
+        "--v2",
+        action="store_true",
+        help="OvercookedV2: its published kitchens, or with --file your own",
+    )
     options = parser.parse_args(words)
-    from brigade.cli.layouts import generated_kitchens, read_kitchen, save_kitchens
+    from brigade.cli import layouts as made
 
-    if options.file:
-        kitchen = read_kitchen(options.file, options.agents, options.require_handoff)
+    if options.v2:
+        kitchens = made.v2_kitchens(options.file)
+    elif options.file:
+        kitchen = made.read_kitchen(options.file, options.agents, options.require_handoff)
         kitchens = {options.file.stem: kitchen}
     else:
-        kitchens = generated_kitchens(
+        kitchens = made.generated_kitchens(
             options.level,
             options.num,
             options.seed,
@@ -94,9 +102,12 @@ def layouts(words: list[str]) -> int:
     else:
         print("\n\n".join(f"# {name}\n" + "\n".join(rows) for name, rows in kitchens.items()))
     if options.file and not options.json:
-        print(f"\n{options.file} obeys all ten rules")
+        print(f"\n{options.file} {'can be played' if options.v2 else 'obeys all ten rules'}")
     if options.out:
-        save_kitchens(kitchens, options.out, options.agents or 2)
+        from brigade.envs.overcooked import render_grid
+
+        picture = partial(render_grid, num_agents=options.agents or 2)
+        made.save_kitchens(kitchens, options.out, made.v2_picture if options.v2 else picture)
     return 0
 
 

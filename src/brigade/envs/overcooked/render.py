@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import jax
@@ -27,8 +27,7 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
     wet = np.asarray(task.slippery).tobytes()
     image = background(tile.tobytes(), wet, width, tile_px).copy()
 
-    def put(x: int, y: int, draw: Callable[..., None], *details: int) -> None:
-        sprite = sprites.sprite(tile_px, draw, *details)
+    def put(sprite: Image.Image, x: int, y: int) -> None:
         image.paste(sprite, (x * tile_px, y * tile_px), sprite)
 
     # Positions come from `describe`; the contents of soups are only in the state.
@@ -39,12 +38,12 @@ def render(state: State, task: Task, tile_px: int = 32) -> np.ndarray:
         cell = y * width + x
         one_recipe = state.earned is None
         cook_time = int(task.cook_time if one_recipe else by_recipe[int(pot[cell])])
-        put(x, y, sprites.draw_pot, int(pot[cell]), int(tick[cell]), cook_time)
+        put(sprites.pot_sprite(int(pot[cell]), int(tick[cell]), cook_time, tile_px), x, y)
     for x, y, _ in scene["counters"]:
-        put(x, y, sprites.draw_lying, int(counter[y * width + x]))
+        put(sprites.thing_sprite(int(counter[y * width + x]), tile_px), x, y)
     for seat, (x, y, facing, _) in enumerate(scene["players"]):
         held = int(np.asarray(state.held)[seat])
-        put(x, y, sprites.draw_cook, seat, FACINGS.index(facing), held)
+        put(sprites.cook_sprite(seat, FACINGS.index(facing), held, tile_px), x, y)
     return np.array(image)
 
 
@@ -56,13 +55,11 @@ def background(tiles: bytes, wet: bytes, width: int, tile_px: int) -> Image.Imag
     image = Image.new("RGB", (width * tile_px, tile.shape[0] * tile_px))
     for (row, column), kind in np.ndenumerate(tile):
         place = (column * tile_px, row * tile_px)
-        if kind != Tile.FLOOR:
-            image.paste(sprites.sprite(tile_px, sprites.DRAW_TILE[int(kind)]), place)
-            continue
-        shade, is_wet = (row + column) % 2, int(slippery[row, column])
-        image.paste(sprites.sprite(tile_px, sprites.draw_floor, shade, is_wet), place)
-        if row > 0 and tile[row - 1, column] != Tile.FLOOR:
-            shadow = sprites.sprite(tile_px, sprites.draw_shadow)
+        is_wet = bool(slippery[row, column])
+        shade = (row + column) % 2
+        image.paste(sprites.tile_sprite(int(kind), shade, tile_px, is_wet), place)
+        if kind == Tile.FLOOR and row > 0 and tile[row - 1, column] != Tile.FLOOR:
+            shadow = sprites.shadow_sprite(tile_px)
             image.paste(shadow, place, shadow)
     return image
 

@@ -7,7 +7,7 @@ tile, so a change in the kitchen redraws only the tiles concerned.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from PIL import Image, ImageDraw, ImageFont
@@ -133,7 +133,7 @@ def draw_tomato(c: Canvas, x: float, y: float, r: float) -> None:
     c.oval(x, y + 0.06 * r, r, 0.92 * r, TOMATO_SKIN, TOMATO_LINE)
     c.oval(x - 0.42 * r, y + 0.02 * r, 0.2 * r, 0.26 * r, TOMATO_GLINT)
     for angle in (200, 250, 290, 340):
-        tip = (x + 0.62 * r * _cos(angle), y - 0.6 * r - 0.3 * r * _sin(angle))
+        tip = (x + 0.62 * r * cos(angle), y - 0.6 * r - 0.3 * r * sin(angle))
         c.stroke([(x, y - 0.62 * r), tip], LEAF, 0.22 * r)
     c.stroke([(x, y - 0.62 * r), (x, y - 0.95 * r)], LEAF, 0.22 * r)
 
@@ -145,14 +145,14 @@ def draw_plate(c: Canvas, x: float, y: float, r: float) -> None:
     c.disc(x, y + 0.05 * r, 0.54 * r, CHINA_BOTTOM)
 
 
-def draw_soup(c: Canvas, x: float, y: float, r: float, contents: int) -> None:
-    """A bowl on a plate, filled with soup."""
+def draw_soup(
+    c: Canvas, x: float, y: float, r: float, soup: Colour, bits: Sequence[Colour]
+) -> None:
+    """A bowl on a plate, filled with soup in which bits swim."""
     c.disc(x, y, r, CHINA, CHINA_LINE)
-    c.disc(x, y, 0.76 * r, soup_colour(contents), _mixed(soup_colour(contents), INK, 0.35))
-    bits: list[Colour] = [ONION_BIT] * onions(contents)
-    bits += [TOMATO_BIT] * tomatoes(contents)
+    c.disc(x, y, 0.76 * r, soup, mixed(soup, INK, 0.35))
     for angle, bit in zip(corners(len(bits)), bits, strict=True):
-        c.disc(x + 0.34 * r * _cos(angle), y - 0.34 * r * _sin(angle), 0.17 * r, bit)
+        c.disc(x + 0.34 * r * cos(angle), y - 0.34 * r * sin(angle), 0.17 * r, bit)
 
 
 DrawThing = Callable[[Canvas, float, float, float], None]  # centre and radius
@@ -163,16 +163,19 @@ DRAW_THING: dict[int, DrawThing] = {
 }
 
 
-def draw_thing(c: Canvas, thing: int, x: float, y: float, r: float) -> None:
-    """Any item that can be carried."""
-    soup = partial(draw_soup, contents=thing - Item.SOUP)
-    DRAW_THING.get(thing, soup)(c, x, y, r)
+def drawing_of(thing: int) -> DrawThing:
+    """How to draw any item that can be carried."""
+    if thing < Item.SOUP:
+        return DRAW_THING[thing]
+    contents = thing - Item.SOUP
+    bits = (ONION_BIT,) * onions(contents) + (TOMATO_BIT,) * tomatoes(contents)
+    return partial(draw_soup, soup=soup_colour(contents), bits=bits)
 
 
-def draw_lying(c: Canvas, thing: int) -> None:
+def draw_lying(c: Canvas, draw: DrawThing) -> None:
     """An item and its shadow on a counter."""
     c.oval(0.5, 0.58, 0.3, 0.28, SHADOW)
-    draw_thing(c, thing, 0.49, 0.48, 0.3)
+    draw(c, 0.49, 0.48, 0.3)
 
 
 def corners(count: int) -> list[float]:
@@ -183,7 +186,7 @@ def corners(count: int) -> list[float]:
 def soup_colour(contents: int) -> Colour:
     """From golden to red, by the share of tomatoes."""
     total = max(onions(contents) + tomatoes(contents), 1)
-    return _mixed(ONION_SOUP, TOMATO_SOUP, tomatoes(contents) / total)
+    return mixed(ONION_SOUP, TOMATO_SOUP, tomatoes(contents) / total)
 
 
 # Tiles, which fill the canvas.
@@ -197,12 +200,7 @@ def draw_floor(c: Canvas, shade: int = 0, wet: bool = False) -> None:
             c.stroke([(x, y), (x + 0.25, y - 0.2)], WHITE, 0.05)
 
 
-def draw_shadow(c: Canvas) -> None:
-    """The shadow of a counter on the floor below it."""
-    c.box(0, 0, 1, 0.1, CAST_SHADOW)
-
-
-def _draw_block(c: Canvas, top: Colour, light: Colour, dark: Colour) -> None:
+def draw_block(c: Canvas, top: Colour, light: Colour, dark: Colour) -> None:
     """A bevelled top, lit from above left."""
     c.box(0, 0, 1, 1, dark)
     c.box(0, 0, 0.97, 0.95, light)
@@ -211,7 +209,7 @@ def _draw_block(c: Canvas, top: Colour, light: Colour, dark: Colour) -> None:
 
 def draw_counter(c: Canvas) -> None:
     """A wooden block with some grain."""
-    _draw_block(c, WOOD, WOOD_LIGHT, WOOD_DARK)
+    draw_block(c, WOOD, WOOD_LIGHT, WOOD_DARK)
     for x0, x1, y in ((0.1, 0.62, 0.24), (0.4, 0.9, 0.5), (0.12, 0.5, 0.76)):
         c.stroke([(x0, y), (x1, y)], WOOD_GRAIN, 0.03)
 
@@ -239,7 +237,7 @@ def draw_plate_pile(c: Canvas) -> None:
 
 def draw_serving(c: Canvas) -> None:
     """A green hatch with a silver cover on it."""
-    _draw_block(c, GREEN, GREEN_LIGHT, GREEN_DARK)
+    draw_block(c, GREEN, GREEN_LIGHT, GREEN_DARK)
     c.disc(0.5, 0.25, 0.085, CHINA, GREEN_DARK)
     c.dome(0.5, 0.64, 0.34, GREEN_DARK)
     c.dome(0.5, 0.64, 0.31, CHINA)
@@ -248,9 +246,10 @@ def draw_serving(c: Canvas) -> None:
     c.box(0.13, 0.67, 0.87, 0.75, CHINA, 0.04)
 
 
-DRAW_TILE: dict[int, Callable[[Canvas], None]] = {  # besides floor
+DRAW_TILE: dict[int, Callable[[Canvas], None]] = {
+    Tile.FLOOR: draw_floor,
     Tile.COUNTER: draw_counter,
-    Tile.POT: partial(_draw_block, top=STEEL, light=STEEL_LIGHT, dark=STEEL_DARK),  # a stove
+    Tile.POT: partial(draw_block, top=STEEL, light=STEEL_LIGHT, dark=STEEL_DARK),  # a stove
     Tile.ONION_PILE: partial(draw_crate, draw=draw_onion),
     Tile.TOMATO_PILE: partial(draw_crate, draw=draw_tomato),
     Tile.PLATE_PILE: draw_plate_pile,
@@ -261,48 +260,51 @@ DRAW_TILE: dict[int, Callable[[Canvas], None]] = {  # besides floor
 # Pots.
 
 
-def draw_pot(c: Canvas, contents: int, tick: int, cook_time: int) -> None:
-    """A pot from above: ingredients, then a progress ring, then steam and a green ring."""
+def draw_pot(c: Canvas) -> None:
+    """An iron pot from above; what is in it is drawn over it."""
     c.disc(0.5, 0.54, 0.43, SHADOW)
     for x in (0.0, 0.82):
         c.box(x + 0.01, 0.37, x + 0.17, 0.63, IRON, 0.07)
         c.box(x + 0.06, 0.44, x + 0.12, 0.56, STEEL_DARK, 0.02)
     c.disc(0.5, 0.5, 0.43, IRON)
-    draw = _draw_filling if tick == 0 else _draw_ready if tick >= cook_time else _draw_cooking
-    draw(c, contents, tick, cook_time)
 
 
-def _draw_filling(c: Canvas, contents: int, tick: int, cook_time: int) -> None:
+def draw_filling(c: Canvas, inside: Sequence[DrawThing]) -> None:
+    """A pot that waits, with ingredients."""
+    draw_pot(c)
     c.disc(0.5, 0.5, 0.4, IRON_LIGHT)
     c.disc(0.5, 0.5, 0.34, IRON_INSIDE)
     c.disc(0.5, 0.54, 0.28, IRON_BOTTOM)  # the bottom, so that it looks hollow
-    inside = [draw_onion] * onions(contents) + [draw_tomato] * tomatoes(contents)
     for angle, draw in zip(corners(len(inside)), inside, strict=True):
-        draw(c, 0.5 + 0.17 * _cos(angle), 0.5 - 0.17 * _sin(angle), 0.145)
+        draw(c, 0.5 + 0.17 * cos(angle), 0.5 - 0.17 * sin(angle), 0.145)
 
 
-def _draw_cooking(c: Canvas, contents: int, tick: int, cook_time: int) -> None:
+def draw_cooking(c: Canvas, soup: Colour, tick: int, cook_time: int) -> None:
+    """A pot that cooks, with a ring that grows and the steps left."""
+    draw_pot(c)
     c.disc(0.5, 0.5, 0.42, IRON_LIGHT)
     c.arc(0.5, 0.5, 0.42, tick / cook_time, PROGRESS, 0.1)
     c.disc(0.5, 0.5, 0.32, IRON_INSIDE)
-    c.disc(0.5, 0.5, 0.3, _mixed(soup_colour(contents), INK, 0.35))
+    c.disc(0.5, 0.5, 0.3, mixed(soup, INK, 0.35))
     if c.px >= MIN_PX_FOR_NUMBER:
         c.text(0.5, 0.5, str(cook_time - tick), 0.4, WHITE, IRON_INSIDE)
 
 
-def _draw_ready(c: Canvas, contents: int, tick: int, cook_time: int) -> None:
+def draw_ready(c: Canvas, soup: Colour) -> None:
+    """A pot with a green ring, whose soup steams."""
+    draw_pot(c)
     c.disc(0.5, 0.5, 0.42, READY)
     c.disc(0.5, 0.5, 0.32, IRON_INSIDE)
-    c.disc(0.5, 0.5, 0.3, soup_colour(contents))
+    c.disc(0.5, 0.5, 0.3, soup)
     for x in (0.38, 0.5, 0.62):
-        wisp = [(x + 0.035 * _sin(36 * i), 0.64 - 0.035 * i) for i in range(11)]
+        wisp = [(x + 0.035 * sin(36 * i), 0.64 - 0.035 * i) for i in range(11)]
         c.stroke(wisp, WHITE, 0.05)
 
 
 # Cooks.
 
 
-def draw_cook(c: Canvas, seat: int, facing: int, held: int) -> None:
+def draw_cook(c: Canvas, seat: int, facing: int, held: DrawThing | None) -> None:
     """A round cook with a tall hat; face, hands and held item are on the side it faces."""
     (dx, dy), body = DIRECTIONS[facing], SEAT_COLOURS[seat % len(SEAT_COLOURS)]
     x, y = 0.5 - 0.06 * dx, 0.59 - 0.06 * dy  # moved back a little, to make room for the held item
@@ -315,9 +317,9 @@ def draw_cook(c: Canvas, seat: int, facing: int, held: int) -> None:
     hand_x, hand_y = HANDS[facing]
     for side in (-1, 1):
         hand = (hand_x - 0.05 * dx + 0.2 * side * abs(dy), hand_y + 0.14 * side * abs(dx))
-        c.disc(*hand, 0.08, _mixed(body, WHITE, 0.5), INK)
-    if held != Item.NOTHING:
-        draw_thing(c, held, hand_x, hand_y, 0.18)
+        c.disc(*hand, 0.08, mixed(body, WHITE, 0.5), INK)
+    if held is not None:
+        held(c, hand_x, hand_y, 0.18)
 
 
 def _draw_hat(c: Canvas, x: float, y: float) -> None:
@@ -330,20 +332,60 @@ def _draw_hat(c: Canvas, x: float, y: float) -> None:
 
 
 @cache
-def sprite(px: int, draw: Callable[..., None], *details: int) -> Image.Image:
-    """A drawing on a tile of its own; each is drawn once."""
+def tile_sprite(tile: int, shade: int, px: int, wet: bool = False) -> Image.Image:
+    """A tile; `shade` (0 or 1) and `wet` only affect floor."""
+    floor = partial(draw_floor, shade=shade, wet=wet)
+    return drawn(px, floor if tile == Tile.FLOOR else DRAW_TILE[tile])
+
+
+@cache
+def shadow_sprite(px: int) -> Image.Image:
+    """The shadow of a counter on the floor below it."""
+    return drawn(px, lambda c: c.box(0, 0, 1, 0.1, CAST_SHADOW))
+
+
+@cache
+def thing_sprite(thing: int, px: int) -> Image.Image:
+    """An item on a counter."""
+    return drawn(px, partial(draw_lying, draw=drawing_of(thing)))
+
+
+@cache
+def pot_sprite(contents: int, tick: int, cook_time: int, px: int) -> Image.Image:
+    """A pot with its contents."""
+    if tick == 0:
+        inside = [draw_onion] * onions(contents) + [draw_tomato] * tomatoes(contents)
+        return drawn(px, partial(draw_filling, inside=inside))
+    soup = soup_colour(contents)
+    if tick >= cook_time:
+        return drawn(px, partial(draw_ready, soup=soup))
+    return drawn(px, partial(draw_cooking, soup=soup, tick=tick, cook_time=cook_time))
+
+
+@cache
+def cook_sprite(seat: int, facing: int, held: int, px: int) -> Image.Image:
+    """A cook with the item it holds."""
+    thing = None if held == Item.NOTHING else drawing_of(held)
+    return drawn(px, partial(draw_cook, seat=seat, facing=facing, held=thing))
+
+
+def drawn(px: int, draw: Callable[[Canvas], None]) -> Image.Image:
+    """A finished sprite."""
     canvas = Canvas(px)
-    draw(canvas, *details)
+    draw(canvas)
     return canvas.finished()
 
 
-def _cos(degrees: float) -> float:
+def cos(degrees: float) -> float:
+    """The cosine of an angle in degrees."""
     return math.cos(math.radians(degrees))
 
 
-def _sin(degrees: float) -> float:
+def sin(degrees: float) -> float:
+    """The sine of an angle in degrees."""
     return math.sin(math.radians(degrees))
 
 
-def _mixed(one: Colour, other: Colour, share: float) -> Colour:
+def mixed(one: Colour, other: Colour, share: float) -> Colour:
+    """A colour between two."""
     return tuple(round(a + (b - a) * share) for a, b in zip(one, other, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -13,26 +14,36 @@ from brigade.core import Array, Environment, Key, TaskSequence, TimeStep, View
 from brigade.core.checks import at_least, within
 from brigade.envs.overcooked_v2 import chance, rules
 from brigade.envs.overcooked_v2.layouts import LAYOUTS
-from brigade.envs.overcooked_v2.observe import num_channels, observe
+from brigade.envs.overcooked_v2.observe import changing_entries, num_channels, observe
 from brigade.envs.overcooked_v2.rules import EVENTS, Settings, State, Whole
 from brigade.envs.overcooked_v2.tasks import Task, sequence_from_kitchens
 from brigade.envs.overcooked_v2.things import (
     ACTIONS,
+    BUTTON,
+    COOKED,
     FACINGS,
     MAX_INGREDIENTS,
     POT,
     STAY,
     TILE_OF_SYMBOL,
-    count,
+    ingredients_name,
     thing_name,
 )
 
 SYMBOLS = {code: symbol for symbol, code in TILE_OF_SYMBOL.items()}
 
+MEANINGS = {
+    "score": "right soups served, minus wrong ones if they cost points, divided by what one good "
+    "cook who knows the recipes could serve alone",
+    "coordination": "Placement: ingredients put into pots. Plate, soup: plates taken, soups taken "
+    "from pots. Delivery, wrong_delivery: each seat's share of the soups served. Button: how often "
+    "a seat paid to see the recipe.",
+}
+
 
 @dataclass(frozen=True)
 class OvercookedV2(Environment):
-    """Cooks in a kitchen with a recipe of the day; the task is the kitchen."""
+    """Cooks who have to find out the recipe; the task is the kitchen."""
 
     num_agents: int = 2
     height: int = 5
@@ -51,6 +62,7 @@ class OvercookedV2(Environment):
     action_names = ACTIONS
     stay_action = STAY
     fixed_length = True  # no episode ends before its horizon
+    meanings = MappingProxyType(MEANINGS)
     events = EVENTS  # the kinds of `info["events"]` [seats, kinds]
 
     def __post_init__(self) -> None:
@@ -81,27 +93,13 @@ class OvercookedV2(Environment):
     def reset(self, key: Key, task: Task) -> tuple[State, TimeStep]:
         """Start an episode with a recipe of the kitchen."""
         self._check_fit(task)
-        cells = task.tile.size
         recipe_key, start_key, thing_key = jax.random.split(key, 3)
-        zeros = jnp.zeros(self.num_agents, jnp.int32)
-        state = State(
-            cell=task.start,
-            facing=zeros,
-            held=zeros,
-            thing=jnp.zeros(cells, jnp.int32),
-            timer=jnp.zeros(cells, jnp.int32),
-            recipe=chance.recipe(recipe_key, task),
-            delivered=jnp.bool_(False),
-            served=jnp.int32(0),
-            time=jnp.int32(0),
-        )
+        state = self._start(task).replace(recipe=chance.recipe(recipe_key, task))
         if self.random_starts:
             cell, facing = chance.starts(start_key, task)
             state = state.replace(cell=cell, facing=facing)
         if self.random_things:
-            state = chance.things(
-                thing_key, state, task, self.ingredients, self.start_cooking_interaction
-            )
+            state = chance.things(thing_key, state, task, self.start_cooking_interaction)
         action = jnp.full(self.num_agents, -1, jnp.int32)
         events = jnp.zeros((self.num_agents, len(EVENTS)), bool)
         shaped = jnp.zeros(self.num_agents, jnp.float32)
@@ -118,9 +116,33 @@ class OvercookedV2(Environment):
             state, task, action, outcome.reward, outcome.shaped, outcome.events
         )
 
+    def changing_inputs(self, tasks: Task) -> int | None:
+        """Upper bound on the entries of an observation that change within an episode of `tasks`."""
+        return changing_entries(tasks, self.view, self.shows_delivery)
+
+    def max_soups(self, task: Task) -> Array:
+        """Soups that one good cook could serve in an episode; at least 1, for finite scores."""
+        return jnp.maximum(self.horizon // task.cycle_time, 1)
+
     def score(self, state: State, task: Task) -> Array:
-        """Right soups, minus wrong ones if they cost points, as a share of `task.best`."""
-        return state.served / task.best
+        """Right soups, minus wrong ones if they cost points, as a share of `max_soups`."""
+        return state.served / self.max_soups(task)
+
+    def _start(self, task: Task) -> State:
+        """Everybody at their starts, nothing anywhere, and the first recipe."""
+        zeros = jnp.zeros(self.num_agents, jnp.int32)
+        nothing = jnp.zeros(task.tile.size, jnp.int32)
+        return State(
+            cell=task.start,
+            facing=zeros,
+            held=zeros,
+            thing=nothing,
+            timer=nothing,
+            recipe=task.recipes[0],
+            delivered=jnp.bool_(False),
+            served=jnp.int32(0),
+            time=jnp.int32(0),
+        )
 
     def _check_fit(self, task: Task) -> None:
         wanted = (self.height, self.width, self.num_agents)
@@ -175,11 +197,16 @@ class OvercookedV2(Environment):
             ],
             "pots": {
                 "{},{}".format(*place(n)): [
-                    thing_name(int(state.thing[n])),
+                    ingredients_name(int(state.thing[n])),
                     int(state.timer[n]),
                     pot_status(int(state.thing[n]), int(state.timer[n])),
                 ]
                 for n in np.flatnonzero(tiles == POT)
+                if seen(n)
+            },
+            "buttons": {
+                "{},{}".format(*place(n)): int(state.timer[n])
+                for n in np.flatnonzero(tiles == BUTTON)
                 if seen(n)
             },
             "counters": [
@@ -187,11 +214,23 @@ class OvercookedV2(Environment):
                 for n in np.flatnonzero((state.thing != 0) & (tiles != POT))
                 if seen(n)
             ],
-            "recipe": thing_name(int(state.recipe)) if seat is None or shown else None,
+            "recipe": ingredients_name(int(state.recipe)) if seat is None or shown else None,
             "time": int(state.time),
             "horizon": self.horizon,
             "score": float(self.score(state, task)),
         }
+
+    def picture(self, task: Task) -> np.ndarray:
+        """RGB picture of a kitchen at its start, with the first of its recipes."""
+        from brigade.envs.overcooked_v2.render import render
+
+        return render(self._start(task), task)
+
+    def frames(self, states: State, task: Task) -> list[np.ndarray]:
+        """RGB pictures of an episode; `states` has leaves [timesteps, ...]."""
+        from brigade.envs.overcooked_v2.render import render_states
+
+        return render_states(states, task, view=self.view)
 
     @classmethod
     def example(cls) -> tuple[OvercookedV2, TaskSequence]:
@@ -206,6 +245,6 @@ def pot_status(thing: int, timer: int) -> str:
     """empty, idle, cooking or ready."""
     if timer:
         return "cooking"
-    if thing & 2:
+    if thing & COOKED:
         return "ready"
-    return "idle" if int(count(jnp.int32(thing))) else "empty"
+    return "idle" if thing else "empty"

@@ -1,13 +1,18 @@
 """The rules of OvercookedV2.
 
 Within a step, cooks move, then interact in the order of their seats, then pots and buttons tick.
-Functions are about one kitchen; the environment batches them. Cells are numbered row by row.
+Functions are about one kitchen; the environment batches them, so everything is a mask or arithmetic
+over seats and cells, which fuses into few loops. Cells are numbered row by row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 
@@ -15,10 +20,9 @@ from brigade.core import Array
 from brigade.envs.overcooked_v2.tasks import Task
 from brigade.envs.overcooked_v2.things import (
     BUTTON,
+    COOK_TIME,
     COOKED,
     COUNTER,
-    DOWN_OF_FACING,
-    FACING_OF_ACTION,
     FLOOR,
     INTERACT,
     NOTHING,
@@ -27,14 +31,15 @@ from brigade.envs.overcooked_v2.things import (
     PLATE_PILE,
     POT,
     POT_SIZE,
-    RIGHT_OF_FACING,
     SERVING,
+    SHOW_TIME,
     STAY,
     count,
+    facing_of_action,
     is_ingredient,
+    offset_of_facing,
 )
 
-COOK_TIME, SHOW_TIME = 20, 10  # steps of a pot, and of a button's display
 DELIVERY, BUTTON_COST = 20.0, 5.0
 PLACED, STARTED, PLATED, PLATE_TAKEN = 3.0, 5.0, 5.0, 3.0  # shaped rewards
 
@@ -67,12 +72,34 @@ class Settings(NamedTuple):
     start_cooking_interaction: bool = False  # a full pot waits until a cook starts it
 
 
-class Kitchen(NamedTuple):
-    """What interactions change."""
+class Front(NamedTuple):
+    """The tile in front of a cook."""
 
-    held: Array
-    thing: Array
-    timer: Array
+    tile: Array
+    thing: Array  # on the counter or in the pot
+    timer: Array  # of the pot or the button
+
+
+class Tally(NamedTuple):
+    """What decides whether a plate is useful."""
+
+    plates_held: Array  # by all cooks before anybody interacts
+    plates_lying: Array
+    pots_in_use: Array
+
+
+class Deed(NamedTuple):
+    """What a cook does to the tile in front of it: at most one of these."""
+
+    takes_from_pile: Array
+    takes_from_counter: Array
+    takes_soup: Array
+    puts_on_counter: Array
+    puts_into_pot: Array
+    starts: Array
+    serves_right: Array
+    serves_wrong: Array
+    presses: Array
 
 
 class Outcome(NamedTuple):
@@ -91,129 +118,197 @@ EVENTS = ("placement", "start", "soup", "plate", "delivery", "wrong_delivery", "
 def step(state: State, action: Array, task: Task, settings: Settings) -> tuple[State, Outcome]:
     """Play one joint action; the recipe stays as it is."""
     cell, facing = move(state, action, task)
-    kitchen = Kitchen(state.held, state.thing, state.timer)
-    plates = (state.held == PLATE).sum()
-    parts = []
-    for seat in range(len(cell)):
-        front = in_front(cell[seat], facing[seat], task)
-        acts = action[seat] == INTERACT
-        kitchen, part = interact(kitchen, seat, front, acts, plates, state.recipe, task, settings)
-        parts.append(part)
-    thing, timer = ticked(kitchen.thing, kitchen.timer, task)
-    reward, shaped, delivered, served, events = (
-        jnp.stack(each) for each in zip(*parts, strict=True)
+    front = cell + offset_of_facing(facing, task.tile.shape[1])
+    deeds, rewards, held, left = interactions(state, front, action, task, settings)
+    thing, timer = state.thing, state.timer
+    for seat, tile in enumerate(left):  # the last cook to change a tile decides
+        here = jnp.arange(thing.size) == front[seat]
+        thing, timer = jnp.where(here, tile.thing, thing), jnp.where(here, tile.timer, timer)
+    thing, timer = ticked(thing, timer, task)
+    right, wrong, pressed = (
+        jnp.stack(each).sum(dtype=jnp.int32)
+        for each in zip(
+            *((deed.serves_right, deed.serves_wrong, deed.presses) for deed in deeds), strict=True
+        )
     )
-    outcome = Outcome(reward.sum(), shaped, delivered.any(), served.sum(), events)
-    after = State(
+    served = right - wrong * settings.negative_rewards
+    outcome = Outcome(
+        reward=(DELIVERY * served - BUTTON_COST * pressed).astype(jnp.float32),
+        shaped=jnp.stack(rewards).astype(jnp.float32),
+        delivered=right > 0,
+        served=served,
+        events=jnp.stack([events(deed, now) for deed, now in zip(deeds, held, strict=True)]),
+    )
+    after = state.replace(
         cell=cell,
         facing=facing,
-        held=kitchen.held,
+        held=jnp.stack(held),
         thing=thing,
         timer=timer,
-        recipe=state.recipe,
         delivered=outcome.delivered,
-        served=state.served + outcome.served,
+        served=state.served + served,
         time=state.time + 1,
     )
     return after, outcome
 
 
+# --- moving ---
+
+
 def move(state: State, action: Array, task: Task) -> tuple[Array, Array]:
     """Cells and facings after moving. Cooks who want the same cell, or each other's, stay."""
     turns = action < STAY
-    facing = jnp.where(
-        turns, jnp.asarray(FACING_OF_ACTION)[jnp.minimum(action, STAY - 1)], state.facing
-    )
-    target = in_front(state.cell, facing, task)
+    facing = jnp.where(turns, facing_of_action(action), state.facing)
+    target = state.cell + offset_of_facing(facing, task.tile.shape[1])
     walks = turns & (task.tile.reshape(-1)[target] == FLOOR)
-    wanted, others = jnp.where(walks, target, state.cell), ~jnp.eye(len(action), dtype=bool)
-    stays = jnp.zeros_like(walks)
-    for _ in range(len(action)):  # whoever stays may be in the way of the next
-        at = jnp.where(stays, state.cell, wanted)
-        stays |= ((at[:, None] == at) & others).any(1)
-    at = jnp.where(stays, state.cell, wanted)
-    swaps = (at[:, None] == state.cell) & (state.cell[:, None] == at) & others
-    return jnp.where(swaps.any(1), state.cell, at), facing
+    was, wanted = list(state.cell), list(jnp.where(walks, target, state.cell))
+    seats = range(len(was))
+    at = wanted
+    for _ in seats:  # whoever stays may be in the way of the next
+        meets = [
+            any_of(at[seat] == at[other] for other in seats if other != seat) for seat in seats
+        ]
+        at = [jnp.where(meets[seat], was[seat], at[seat]) for seat in seats]
+    swaps = [
+        any_of(
+            (at[seat] == was[other]) & (was[seat] == at[other]) for other in seats if other != seat
+        )
+        for seat in seats
+    ]
+    return jnp.stack([jnp.where(swaps[seat], was[seat], at[seat]) for seat in seats]), facing
 
 
-def in_front(cell: Array, facing: Array, task: Task) -> Array:
-    """The cell that a cook faces; kitchens have no floor on their border."""
-    down, right = jnp.asarray(DOWN_OF_FACING)[facing], jnp.asarray(RIGHT_OF_FACING)[facing]
-    return cell + down * task.tile.shape[1] + right
+def any_of(conditions: Iterable[Array]) -> Array:
+    """Whether any of a few conditions holds, as arithmetic that fuses; a reduction does not."""
+    return reduce(or_, conditions, jnp.bool_(False))
 
 
-def interact(
-    kitchen: Kitchen,
-    seat: int,
-    front: Array,
-    acts: Array,
-    plates: Array,
-    recipe: Array,
-    task: Task,
-    settings: Settings,
-) -> tuple[Kitchen, tuple[Array, ...]]:
-    """What a cook does to the tile in front of it, if it `acts`.
+# --- interacting ---
 
-    `plates` is how many cooks held a plate before the step.
+
+def interactions(
+    state: State, front: Array, action: Array, task: Task, settings: Settings
+) -> tuple[list[Deed], list[Array], list[Array], list[Front]]:
+    """Deeds, shaped rewards, hands and tiles by seat; a later seat sees what an earlier one left.
+
+    The grid is read once; the tile that several seats face is passed from one to the next.
     """
     tiles = task.tile.reshape(-1)
-    tile, there, timer = tiles[front], kitchen.thing[front], kitchen.timer[front]
-    held = kitchen.held[seat]
-    empty_hands, has_plate = held == NOTHING, held == PLATE
-    is_pot = tile == POT
-    cooking, cooked = is_pot & (timer > 0), is_pot & (there & COOKED != 0)
-    idle = is_pot & ~cooking & ~cooked
-    wanted_soup = recipe | PLATE | COOKED
-
-    # Taking: from a pile, from a counter, and a soup onto one's plate.
-    from_pile = (tile >= PILE) | (tile == PLATE_PILE)
-    plates_soup = cooked & has_plate
-    takes = (empty_hands & (from_pile | (tile == COUNTER) & (there != NOTHING))) | plates_soup
-    piled = jnp.where(tile == PLATE_PILE, PLATE, 4 << 2 * jnp.maximum(tile - PILE, 0))
-    taken = jnp.where(from_pile, piled, there + held)
-
-    # Putting down: on an empty counter, or an ingredient into a pot that has room.
-    places = idle & is_ingredient(held) & (count(there) < POT_SIZE)
-    drops = places | ((tile == COUNTER) & (there == NOTHING) & ~empty_hands)
-
-    serves = (tile == SERVING) & (held & COOKED != 0)
-    presses = (tile == BUTTON) & empty_hands
-    starts = idle & (there != NOTHING) & empty_hands & settings.start_cooking_interaction
-
-    left = jnp.where(takes, NOTHING, jnp.where(drops, there + held, there))
-    new_held = jnp.where(takes, taken, jnp.where(drops | serves, NOTHING, held))
-    fills = idle & (count(left) == POT_SIZE) & (not settings.start_cooking_interaction)
-    new_timer = jnp.where(starts | fills, COOK_TIME, jnp.where(presses, SHOW_TIME, timer))
-
-    # An ingredient is useful while the pot has less of it than the recipe.
-    of_kind = held | held << 1
-    useful_placement = places & (there & of_kind < recipe & of_kind)
-    useful_soup = plates_soup & (there + held == wanted_soup)
-    takes_plate = takes & (new_held == PLATE)
-    pots_in_use = ((tiles == POT) & (kitchen.thing != NOTHING)).sum()
-    no_plate_lies = (kitchen.thing != PLATE).all()
-    useful_plate = takes_plate & (plates < pots_in_use) & no_plate_lies
-    shaped = (
-        PLACED * useful_placement
-        + STARTED * (starts & (there == recipe))
-        + PLATED * useful_soup
-        + PLATE_TAKEN * useful_plate
+    found = Front(tiles[front], state.thing[front], state.timer[front])
+    tally = Tally(
+        plates_held=(state.held == PLATE).sum(),
+        plates_lying=(state.thing == PLATE).sum(),
+        pots_in_use=in_use(Front(tiles, state.thing, state.timer)).sum(),
     )
-    right, wrong = serves & (held == wanted_soup), serves & (held != wanted_soup)
-    penalty = wrong * settings.negative_rewards
-    reward = DELIVERY * right - DELIVERY * penalty - BUTTON_COST * presses
-    events = jnp.stack([places, starts, plates_soup, takes_plate, right, wrong, presses]) & acts
+    deeds: list[Deed] = []
+    rewards: list[Array] = []
+    hands: list[Array] = []
+    left: list[Front] = []
+    for seat in range(len(front)):
+        here = jax.tree.map(lambda each, seat=seat: each[seat], found)
+        for earlier, changed in enumerate(left):
+            same = front[earlier] == front[seat]
+            here = jax.tree.map(lambda new, old, s=same: jnp.where(s, new, old), changed, here)
+        held, acts = state.held[seat], action[seat] == INTERACT
+        deed = deed_of(held, here, state.recipe, settings)
+        deed = jax.tree.map(lambda does, acts=acts: does & acts, deed)
+        after = front_after(held, here, deed, acts, settings)
+        deeds.append(deed)
+        rewards.append(shaped_reward(held, here, deed, tally, state.recipe))
+        hands.append(hand_after(held, here, deed))
+        left.append(after)
+        tally = tally._replace(
+            plates_lying=tally.plates_lying + (after.thing == PLATE) - (here.thing == PLATE),
+            pots_in_use=tally.pots_in_use + in_use(after) - in_use(here),
+        )
+    return deeds, rewards, hands, left
 
-    def changed(array: Array, place: Array | int, value: Array) -> Array:
-        return array.at[place].set(jnp.where(acts, value, array[place]))
 
-    after = Kitchen(
-        changed(kitchen.held, seat, new_held),
-        changed(kitchen.thing, front, left),
-        changed(kitchen.timer, front, new_timer),
+def deed_of(held: Array, here: Front, recipe: Array, settings: Settings) -> Deed:
+    """What an interaction does here, with this in one's hands."""
+    empty_hands, empty_tile = held == NOTHING, here.thing == NOTHING
+    at_counter, at_pile = here.tile == COUNTER, (here.tile == PLATE_PILE) | (here.tile >= PILE)
+    ready = (here.tile == POT) & (here.thing & COOKED != 0)
+    serves = (here.tile == SERVING) & (held & COOKED != 0)
+    right = held == recipe | PLATE | COOKED
+    return Deed(
+        takes_from_pile=at_pile & empty_hands,
+        takes_from_counter=at_counter & empty_hands & ~empty_tile,
+        takes_soup=ready & (held == PLATE),
+        puts_on_counter=at_counter & ~empty_hands & empty_tile,
+        puts_into_pot=waits(here) & is_ingredient(held) & (count(here.thing) < POT_SIZE),
+        starts=waits(here) & empty_hands & ~empty_tile & settings.start_cooking_interaction,
+        serves_right=serves & right,
+        serves_wrong=serves & ~right,
+        presses=(here.tile == BUTTON) & empty_hands,
     )
-    served = right.astype(jnp.int32) - penalty
-    return after, (reward * acts, shaped * acts, right & acts, served * acts, events)
+
+
+def in_use(here: Front) -> Array:
+    """1 for a pot with something in it, else 0."""
+    return ((here.tile == POT) & (here.thing != NOTHING)).astype(jnp.int32)
+
+
+def waits(here: Front) -> Array:
+    """Whether this is a pot that neither cooks nor is ready."""
+    return (here.tile == POT) & (here.timer == 0) & (here.thing & COOKED == 0)
+
+
+def hand_after(held: Array, here: Front, deed: Deed) -> Array:
+    """What the cook holds then."""
+    gives = deed.puts_on_counter | deed.puts_into_pot | deed.serves_right | deed.serves_wrong
+    pile = jnp.where(here.tile == PLATE_PILE, PLATE, 4 << 2 * jnp.maximum(here.tile - PILE, 0))
+    taken = jnp.where(deed.takes_from_pile, pile, held)
+    taken = jnp.where(deed.takes_from_counter | deed.takes_soup, here.thing + held, taken)
+    return jnp.where(gives, NOTHING, taken)
+
+
+def front_after(held: Array, here: Front, deed: Deed, acts: Array, settings: Settings) -> Front:
+    """What the tile is like then."""
+    thing = jnp.where(deed.puts_on_counter | deed.puts_into_pot, here.thing + held, here.thing)
+    thing = jnp.where(deed.takes_from_counter | deed.takes_soup, NOTHING, thing)
+    # Also if nothing was put into it: games may start with pots that are full and wait.
+    by_itself = acts & (not settings.start_cooking_interaction)
+    cooks = deed.starts | (by_itself & waits(here) & (count(thing) == POT_SIZE))
+    timer = jnp.where(deed.presses, SHOW_TIME, here.timer)
+    return Front(here.tile, thing, jnp.where(cooks, COOK_TIME, timer))
+
+
+def shaped_reward(held: Array, here: Front, deed: Deed, tally: Tally, recipe: Array) -> Array:
+    """For an ingredient, a start, a plate and a soup that help towards the recipe."""
+    kind = held | held << 1  # the two bits that count the ingredient that is held
+    lacks = here.thing & kind < recipe & kind
+    soup_is_right = here.thing + held == recipe | PLATE | COOKED
+    wanted = (tally.plates_held < tally.pots_in_use) & (tally.plates_lying == 0)
+    return (
+        PLACED * (deed.puts_into_pot & lacks)
+        + STARTED * (deed.starts & (here.thing == recipe))
+        + PLATED * (deed.takes_soup & soup_is_right)
+        + PLATE_TAKEN * (takes_plate(deed, hand_after(held, here, deed)) & wanted)
+    )
+
+
+def takes_plate(deed: Deed, hand: Array) -> Array:
+    """Whether what was taken is a plate."""
+    return (deed.takes_from_pile | deed.takes_from_counter) & (hand == PLATE)
+
+
+def events(deed: Deed, hand: Array) -> Array:
+    """[kinds] bool, in the order of EVENTS."""
+    return jnp.stack(
+        [
+            deed.puts_into_pot,
+            deed.starts,
+            deed.takes_soup,
+            takes_plate(deed, hand),
+            deed.serves_right,
+            deed.serves_wrong,
+            deed.presses,
+        ]
+    )
+
+
+# --- cooking ---
 
 
 def ticked(thing: Array, timer: Array, task: Task) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ import numpy as np
 from flax import struct
 
 from brigade.core import Array, TaskSequence
+from brigade.envs.overcooked_v2.solve import cycle_time
 from brigade.envs.overcooked_v2.things import (
     BUTTON,
     FLOOR,
@@ -23,7 +24,11 @@ from brigade.envs.overcooked_v2.things import (
 )
 
 SEAT = "A"  # where a cook starts, in the order of reading unless `swapped`
+# Of a grid; a blank is floor, too, and O is a pile of ingredient 0.
+SYMBOLS = {**TILE_OF_SYMBOL, SEAT: FLOOR, "O": PILE}
+MAX_SIDE = 32
 MAX_RECIPES = 128
+NEVER = 2**30  # the cycle time of a kitchen in which no soup can be served
 
 
 class Kitchen(NamedTuple):
@@ -42,7 +47,7 @@ class Task(struct.PyTreeNode):
     room: Array  # [cells] int32: the room of each floor cell, from 1; 0 elsewhere
     recipes: Array  # [most recipes] int32: contents; one is sampled among the first `num_recipes`
     num_recipes: Array  # int32
-    best: Array  # int32: soups that one good cook could serve in an episode; normalises the score
+    cycle_time: Array  # int32: steps that one good cook needs per soup; it normalises the score
     id: Array  # int32
 
 
@@ -57,17 +62,17 @@ def task_from_kitchen(
     height: int | None = None,
     width: int | None = None,
     max_recipes: int | None = None,
-    horizon: int = 400,
 ) -> Task:
     """Build a task; smaller kitchens are padded on the right and below."""
     made = kitchen if isinstance(kitchen, Kitchen) else Kitchen(rows_of(kitchen))
     tile = tiles_of(made.rows)
     starts = starts_of(made)
-    if num_agents is not None and len(starts) != num_agents:
+    if num_agents is not None and not 1 <= num_agents <= len(starts):
         raise KitchenError(
-            f"the kitchen has {len(starts)} cooks ({SEAT}) and the environment {num_agents}; use "
-            "as many"
+            f"num_agents is {num_agents}, but the kitchen has {len(starts)} cooks ({SEAT}); give "
+            "at most as many, or more of them in a kitchen of your own"
         )
+    starts = starts[:num_agents]
     recipes = recipes_of(made, tile)
     size = (height or tile.shape[0], width or tile.shape[1])
     if tile.shape[0] > size[0] or tile.shape[1] > size[1]:
@@ -85,7 +90,7 @@ def task_from_kitchen(
         room=jnp.asarray(rooms_of(padded).reshape(-1)),
         recipes=jnp.asarray(table),
         num_recipes=jnp.int32(len(recipes)),
-        best=jnp.int32(1),
+        cycle_time=jnp.int32(cycle_time(tile, recipes) or NEVER),
         id=jnp.int32(0),
     )
 
@@ -93,22 +98,27 @@ def task_from_kitchen(
 def rows_of(text: Sequence[str] | str) -> tuple[str, ...]:
     """The rows of a grid, without empty ones around it; short rows are filled with floor."""
     rows = text.strip("\n").split("\n") if isinstance(text, str) else list(text)
+    rows = [row.rstrip().replace(" ", ".") for row in rows]
     width = max(map(len, rows), default=0)
-    return tuple(row.ljust(width) for row in rows)
+    return tuple(row.ljust(width, ".") for row in rows)
 
 
 def tiles_of(rows: Sequence[str]) -> np.ndarray:
     """[height, width] int32."""
-    tile = np.full((len(rows), len(rows[0])), FLOOR, np.int32)
+    height, width = len(rows), len(rows[0]) if rows else 0
+    if not 3 <= min(height, width) <= max(height, width) <= MAX_SIDE:
+        raise KitchenError(
+            f"the kitchen has {height} x {width} tiles; it needs 3 x 3 to {MAX_SIDE} x {MAX_SIDE}"
+        )
+    tile = np.full((height, width), FLOOR, np.int32)
     for row, symbols in enumerate(rows):
         for column, symbol in enumerate(symbols):
-            known = TILE_OF_SYMBOL | {SEAT: FLOOR, "O": PILE}
-            if symbol not in known:
+            if symbol not in SYMBOLS:
                 raise KitchenError(
                     f"row {row + 1}, column {column + 1} is {symbol!r}; a kitchen has "
-                    f"{' '.join(sorted(known))!r}"
+                    f"{' '.join(sorted(SYMBOLS))}"
                 )
-            tile[row, column] = known[symbol]
+            tile[row, column] = SYMBOLS[symbol]
     border = np.ones_like(tile, bool)
     border[1:-1, 1:-1] = False
     if (found := np.argwhere(border & (tile == FLOOR))).size:
@@ -153,6 +163,13 @@ def recipes_of(kitchen: Kitchen, tile: np.ndarray) -> list[tuple[int, ...]]:
     return every
 
 
+def recipe_of(text: str) -> tuple[int, ...]:
+    """A recipe from its digits, such as 012."""
+    if len(text) != POT_SIZE or not (text.isascii() and text.isdigit()):
+        raise KitchenError(f"recipe {text!r}: write {POT_SIZE} digits, such as 000 or 012")
+    return tuple(map(int, text))
+
+
 def num_ingredients(tile: np.ndarray) -> int:
     """One more than the highest pile."""
     piles = tile[tile >= PILE]
@@ -184,15 +201,17 @@ def sequence_from_kitchens(
     kitchens: Sequence[Kitchen | Sequence[str] | str],
     names: Sequence[str],
     steps: int,
-    ids: Sequence[int] | None = None,
-    **shape: int,
+    *,
+    num_agents: int | None = None,
+    height: int | None = None,
+    width: int | None = None,
 ) -> TaskSequence:
     """A stream of kitchens, padded to the size of the largest and the number of most recipes."""
-    made = [task_from_kitchen(kitchen, **shape) for kitchen in kitchens]
-    height, width, recipes = (
-        max(sizes)
-        for sizes in zip(*((*each.tile.shape, len(each.recipes)) for each in made), strict=True)
-    )
-    whole = {"height": height, "width": width, "max_recipes": recipes} | shape
-    tasks = [task_from_kitchen(kitchen, **whole) for kitchen in kitchens]
-    return TaskSequence.from_tasks(tasks, names, steps, ids)
+    made = [task_from_kitchen(kitchen, num_agents=num_agents) for kitchen in kitchens]
+    whole = {
+        "height": height or max(task.tile.shape[0] for task in made),
+        "width": width or max(task.tile.shape[1] for task in made),
+        "max_recipes": max(len(task.recipes) for task in made),
+    }
+    tasks = [task_from_kitchen(kitchen, num_agents=num_agents, **whole) for kitchen in kitchens]
+    return TaskSequence.from_tasks(tasks, names, steps)

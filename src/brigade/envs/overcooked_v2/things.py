@@ -14,7 +14,6 @@ FLOOR, COUNTER, SERVING, POT, INDICATOR, BUTTON, PLATE_PILE, OUTSIDE = range(8)
 PILE = 16  # of ingredient 0; that of ingredient i is PILE + i
 MAX_INGREDIENTS = 10
 TILE_OF_SYMBOL = {
-    " ": FLOOR,
     ".": FLOOR,
     "W": COUNTER,
     "X": SERVING,
@@ -28,12 +27,22 @@ TILE_OF_SYMBOL = {
 # Things: bits for a plate and for being cooked, then two bits per ingredient that count it.
 NOTHING, PLATE, COOKED = 0, 1, 2
 POT_SIZE = 3  # ingredients per soup
+COOK_TIME, SHOW_TIME = 20, 10  # steps of a pot, and of a button's display
 
 ACTIONS = ("right", "down", "left", "up", "stay", "interact")
 STAY, INTERACT = 4, 5
-FACINGS = ("up", "down", "right", "left")
-FACING_OF_ACTION = (2, 1, 3, 0)  # of the first four actions
-DOWN_OF_FACING, RIGHT_OF_FACING = (-1, 1, 0, 0), (0, 0, 1, -1)
+FACINGS = "UDRL"  # letters in the recorded games
+UP, DOWN, RIGHT, LEFT = range(4)
+
+
+def facing_of_action(action: Array) -> Array:
+    """The facing of the first four actions."""
+    return jnp.asarray((RIGHT, DOWN, LEFT, UP, UP, UP))[action]
+
+
+def offset_of_facing(facing: Array, width: int) -> Array:
+    """The change of the cell number from a cook to what it faces."""
+    return jnp.asarray((-width, width, 1, -1))[facing]
 
 
 def ingredient(number: int) -> int:
@@ -58,9 +67,19 @@ def count(thing: Array) -> Array:
     return (low + 2 * high).astype(jnp.int32)
 
 
-def thing_name(thing: int, cooked: str = "*", plate: str = "|") -> str:
-    """A thing as text: ingredient numbers, then `*` if cooked and `|` if on a plate."""
-    numbers = "".join(
-        str(number) * (thing >> 2 + 2 * number & 3) for number in range(MAX_INGREDIENTS)
-    )
-    return numbers + (cooked if thing & COOKED else "") + (plate if thing & PLATE else "")
+def ingredients_of(thing: int) -> list[int]:
+    """The numbers of its ingredients, each as often as it has it."""
+    numbers = range(MAX_INGREDIENTS)
+    return [number for number in numbers for _ in range(thing >> 2 + 2 * number & 3)]
+
+
+def ingredients_name(thing: int) -> str:
+    """Its ingredients as digits: 001."""
+    return "".join(map(str, ingredients_of(thing)))
+
+
+def thing_name(thing: int) -> str:
+    """The name in the recorded games: 0 is an ingredient, dish:001 a soup, and nothing is empty."""
+    if thing & PLATE:
+        return f"dish:{ingredients_name(thing)}" if thing & COOKED else "plate"
+    return ingredients_name(thing)

@@ -12,7 +12,6 @@ import numpy as np
 from flax import struct
 
 from brigade.core import Array, Key
-from brigade.envs.overcooked_v2.rules import COOK_TIME
 from brigade.envs.overcooked_v2.teammates.cramped import (
     avoid,
     is_cramped,
@@ -36,7 +35,7 @@ from brigade.envs.overcooked_v2.teammates.kitchen import (
     is_dish,
     lowest_type,
 )
-from brigade.envs.overcooked_v2.things import MAX_INGREDIENTS, NOTHING, PILE, PLATE
+from brigade.envs.overcooked_v2.things import COOK_TIME, MAX_INGREDIENTS, NOTHING, PILE, PLATE
 
 RELEASED_TYPES = 3  # ingredients that the release looks at
 NEVER = -1000  # when the recipe was seen, if it was not
