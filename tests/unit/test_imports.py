@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "benchmarks": TRAINED,
     "populations": TRAINED,
     "runs": TRAINED | {"populations", "__version__"},
-    "report": BASE | {"metrics", "runs", "benchmarks", "envs"},
+    "report": BASE | {"metrics", "histories", "runs", "benchmarks", "envs"},
     "launch": TRAINED | {"benchmarks", "runs", "report", "__version__"},
     "cli": TRAINED | {"populations", "benchmarks", "runs", "report", "launch", "__version__"},
 }
