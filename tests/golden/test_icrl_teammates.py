@@ -103,8 +103,7 @@ def wrong_scores(games, ours):
         for t, step in enumerate(game["steps"]):
             if (scores := step["draws"].get("scores")) is not None:
                 expected = np.array([-np.inf if x is None else x for x in scores])
-                close = np.abs(ours[number, t] - expected) < 2e-6
-                wrong[number, t] = not (close | (ours[number, t] == expected)).all()
+                wrong[number, t] = not np.allclose(ours[number, t], expected, rtol=0, atol=2e-6)
     return wrong
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from brigade.core import Array, Cast, Environment, Group, Key, View
 from brigade.core.compile import jit
-from brigade.partners.scripted import Random
+from brigade.core.distributions import FORBIDDEN
 from brigade.train.members import over_members
 from brigade.train.play import reset_all, step_all
 
@@ -38,7 +38,6 @@ def play(
     policies = sum(group.size for group in groups)
     number = games * policies
     plays = jnp.arange(number) % policies
-    ego = Random.for_game(env)
     memories = tuple(group.policy.initial_carry((group.size, number, 1)) for group in groups)
     reset_key, play_key = jax.random.split(key)
     start = (*reset_all(env, reset_key, task, number), memories)
@@ -46,7 +45,8 @@ def play(
     def step(games: Any, key: Key) -> Any:
         env_state, now, memories = games
         ego_key, asked_key, step_key = jax.random.split(key, 3)
-        of_ego, _, _ = ego.act((), (), now.view.replace(state=None), ego_key)
+        logits = jnp.where(now.view.avail[:, 0], 0.0, FORBIDDEN)
+        of_ego = jax.random.categorical(ego_key, logits).astype(jnp.int32)
         asked, after = [], []
         for index, (group, of_group, memory) in enumerate(
             zip(groups, params, memories, strict=True)
@@ -57,7 +57,7 @@ def play(
             after.append(memory)
         actions = jnp.concatenate(asked)  # [policies, games]
         played = jnp.take_along_axis(actions, plays[None], axis=0)[0]
-        joint = jnp.stack([of_ego[:, 0], played], axis=1)
+        joint = jnp.stack([of_ego, played], axis=1)
         env_state, then = step_all(env, step_key, env_state, joint, task)
         return (env_state, then, tuple(after)), actions
 
