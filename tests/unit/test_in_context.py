@@ -31,7 +31,7 @@ def test_ad_finds_out_the_convention_of_a_partner_it_has_never_met(trained):
     by_episode = last.mean(others)
     assert by_episode.shape == (10,)
     assert by_episode[0] < 2.0
-    assert (by_episode[7:] > 7.0).all(), by_episode
+    assert (by_episode[7:] > 6.0).all(), by_episode
 
 
 def test_a_trained_context_is_a_policy_file_like_any_other(trained, tmp_path):

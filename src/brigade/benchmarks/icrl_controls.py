@@ -33,7 +33,7 @@ class RoomSettings:
     """Histories per goal."""
     episodes: int = 16
     """Episodes of a history of somebody who learns."""
-    context_episodes: int = 8
+    context_episodes: int = 16
     """Episodes of a history with labels of an expert."""
 
     def __post_init__(self) -> None:
@@ -72,14 +72,14 @@ def dark_room(settings: RoomSettings | None = None) -> Benchmark:
         env=env,
         sequence=sequence,
         num_tasks=len(held_out),
-        steps_per_task=64_000,
+        steps_per_task=128_000,
         num_seeds=1,
-        num_envs=16,
-        num_steps=160,
+        num_envs=8,
+        num_steps=320,  # twice the context: what leaves it is part of training
         eval_every=1000,
         eval_episodes=1,
         learner="ad",
-        presets={"paper": {"eval_consecutive": 40, **with_context(160)}},
+        presets={"paper": {"eval_consecutive": 40, **with_context(160, starts="beginning")}},
         measures=MEASURES,
         histories=histories,
         settings=settings,
@@ -147,6 +147,7 @@ def levers(settings: LeverSettings | None = None) -> Benchmark:
     )
 
 
-def with_context(length: int) -> dict[str, Any]:
+def with_context(length: int, **training: Any) -> dict[str, Any]:
     """The settings of a small policy with a context of so many timesteps."""
-    return {**SMALL, "network": {**SMALL["network"], "context": length}}
+    network = {**SMALL["network"], "context": length}
+    return {"network": network, "training": {**SMALL["training"], **training}}

@@ -66,7 +66,7 @@ class ContextNetworkConfig:
     encoder: str = "mlp"
     """What turns observations into features (brigade list encoders), or path/to/file.py:Name."""
     hidden: tuple[int, ...] = (64,)
-    """Sizes of the encoder's fully connected layers; the last is also that of actions."""
+    """Sizes of the encoder's fully connected layers."""
     activation: Literal["relu", "tanh"] = "relu"
     """Activation function of the encoder."""
     layer_norm: bool = True

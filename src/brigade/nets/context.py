@@ -66,14 +66,20 @@ class ContextNetwork(nn.Module):
         self.encode = encoder_class(self.encoder)(
             self.hidden, self.activation, self.layer_norm, dtype=self.dtype, name="encoder"
         )
-        size = self.hidden[-1]
-        self.own_action = nn.Embed(self.num_actions + 1, size, name="own_action")
-        if self.others:
-            self.other_actions = nn.Embed(self.num_actions + 1, size, name="other_actions")
-        self.token = nn.Dense(self.width, dtype=self.dtype, name="token")
+        # Every part of a token begins with entries of about 1: were the reward's much smaller, it
+        # would take long to be noticed.
+        self.shown = nn.Dense(self.width, dtype=self.dtype, name="shown")
+        self.earned = nn.Dense(self.width, dtype=self.dtype, name="earned")
+        self.own_action = table(self.num_actions + 1, self.width, "own_action")
+        self.other_actions = [
+            table(self.num_actions + 1, self.width, f"other_action_{seat}")
+            for seat in range(self.others)
+        ]
+        if self.query_first:
+            self.shown_next = nn.Dense(self.width, dtype=self.dtype, name="shown_next")
         if self.marks != "none":
             number = self.horizon if self.marks == "step" else 2
-            self.mark = nn.Embed(number, self.width, name="mark")
+            self.mark = table(number, self.width, "mark")
         self.transformer = Transformer(
             self.layers,
             self.width,
@@ -113,22 +119,23 @@ class ContextNetwork(nn.Module):
         if self.blank:
             action, reward = jnp.full_like(action, -1), jnp.zeros_like(reward)
             others = None if others is None else jnp.full_like(others, -1)
-        parts = [
-            self.encode(tokens.obs, nothing, batch),
-            self.own_action(action + 1),
-            self.reward_scale * reward[..., None],
-        ]
-        if self.others:
+        token = self.shown(self.encode(tokens.obs, nothing, batch)) + self.own_action(action + 1)
+        token = token + self.earned(self.reward_scale * reward[..., None])
+        for seat, seen in enumerate(self.other_actions):
             assert others is not None
-            parts.append(self.other_actions(others + 1).reshape(*batch, -1))
+            token = token + seen(others[..., seat] + 1)
         if self.query_first:
             known = jnp.zeros_like(tokens.obs) if tokens.next_obs is None else tokens.next_obs
-            parts.append(self.encode(known, nothing, batch))
-        token = self.token(jnp.concatenate([each.astype(self.dtype) for each in parts], axis=-1))
+            token = token + self.shown_next(self.encode(known, nothing, batch))
         if self.marks == "none":
             return token
         later = self.horizon - 1 if self.marks == "step" else 1
         return token + self.mark(jnp.minimum(tokens.step, later))
+
+
+def table(rows: int, width: int, name: str) -> nn.Embed:
+    """Embeddings with entries of about 1."""
+    return nn.Embed(rows, width, embedding_init=nn.initializers.normal(1.0), name=name)
 
 
 class Context(struct.PyTreeNode):
