@@ -47,6 +47,9 @@ PAGES = {
     "policies": "docs/partners.md#policy-files",
 }
 OTHER_PAGES = {
+    **dict.fromkeys(("dark_room", "levers", "icrl"), "docs/in_context.md"),
+    "icrl4aht": "docs/in_context.md#icrl4aht",
+    **dict.fromkeys(("h1", "h2", "h3", "h4"), "docs/teammates.md"),
     "meal": "docs/overcooked.md#sequences",
     "meal/partners": "docs/partners.md#a-stream-of-partners-mealpartners",
 }
