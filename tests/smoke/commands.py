@@ -208,7 +208,9 @@ def made_small(words: list[str]) -> list[str]:
 def first_row(*which):
     """A table of one row. tests/unit/test_reproduce.py has one of several."""
     target = find_target(*which)
-    return replace(target, rows=target.rows[:1])
+    row = target.rows[0]
+    published = {name: each for name, each in target.published.items() if name == row.name}
+    return replace(target, rows=(row,), published=published)
 
 
 def let_go_of_many_programs() -> None:

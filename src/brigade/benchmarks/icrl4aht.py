@@ -73,7 +73,7 @@ def with_planes(env: OvercookedV2) -> OvercookedV2:
 
 
 def ego(settings: EgoSettings | None = None) -> Benchmark:
-    """One kitchen in which egos learn beside teammates, for learning histories."""
+    """A kitchen for the histories of egos."""
     settings = settings or EgoSettings(layout="cramped_room_up")
     return replace(
         layout(settings),
@@ -194,7 +194,7 @@ def track(
 
 
 def track_1(settings: TrackSettings | None = None) -> Benchmark:
-    """Teammates that no history has, in kitchens that they have."""
+    """New teammates, known kitchens."""
     return track(1, TRACK_1, lambda name: name, settings or TrackSettings())
 
 

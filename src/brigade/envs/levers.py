@@ -36,7 +36,7 @@ class State(struct.PyTreeNode):
 
 @dataclass(frozen=True)
 class Levers(Environment):
-    """Two seats that earn 1 by pulling the same lever; nothing is seen."""
+    """Two seats earn 1 by pulling the same lever; nothing is seen."""
 
     levers: int = 6
     horizon: int = 8

@@ -237,16 +237,16 @@ AUC_LOSS = Measure(
     over_repetitions(lambda r: plasticity.auc_loss(r, smoothing(r)), once=0.0),
     better="lower",
 )
-"""Area under the curve that later repetitions lose (MEAL, equation 4)."""
+"""Area that later repetitions lose (MEAL, equation 4)."""
 DORMANT = Measure("dormant", dormant_units, better="lower")
 """Share of dormant units, mean over training."""
 FINAL_PERFORMANCE_RATIO = Measure(
     "final ratio",
     over_repetitions(lambda r: plasticity.final_performance_ratio(r, smoothing(r)), once=1.0),
 )
-"""Final performance, later repetitions to the first (MEAL, equation 5)."""
+"""Final performance to the first (MEAL, equation 5)."""
 RAW_AUC_RATIO = Measure("raw AUC ratio", over_repetitions(plasticity.raw_auc_ratio, once=1.0))
-"""Area under the curve, later repetitions to the first, not smoothed (MEAL, equation 6)."""
+"""Area to the first, not smoothed (MEAL, equation 6)."""
 PLASTICITY = (AUC_LOSS, FINAL_PERFORMANCE_RATIO, RAW_AUC_RATIO, DORMANT)
 
 # --- coordination ---

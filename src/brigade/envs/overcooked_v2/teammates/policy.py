@@ -153,19 +153,19 @@ def as_arrays(family: str, values: Mapping[str, float]) -> Any:
 
 
 class H1(Teammate):
-    """A teammate that cooks by the recipe it knows, and finds it out if it has to."""
+    """A teammate that cooks by the recipe that it knows or finds out."""
 
     family: ClassVar[str] = "h1"
 
 
 class H2(Teammate):
-    """A teammate that works in its part of the kitchen, or against its partner."""
+    """A teammate that keeps to its part of the kitchen, or hinders."""
 
     family: ClassVar[str] = "h2"
 
 
 class H3(Teammate):
-    """A teammate that runs ingredients, or plates and serves, or does what is needed."""
+    """A teammate that runs ingredients, or plates and serves, or both."""
 
     family: ClassVar[str] = "h3"
 
