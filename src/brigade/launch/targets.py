@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from brigade import registry
 from brigade.errors import UserError
-from brigade.launch import hanabi_tables, icrl_targets, zsc_targets
+from brigade.launch import hanabi_tables, icrl_headroom, icrl_targets, zsc_targets
 from brigade.launch.papers import targets_of
 from brigade.launch.target import Target
 
@@ -22,6 +22,7 @@ def targets(level: str = "1") -> dict[str, Target]:
         *figures,
         zsc_targets.STUDY,
         icrl_targets.controls(),
+        icrl_headroom.HEADROOM,
     ]
     found = {target.name: target for target in ours}
     return found | {name: load_target(name) for name in registry.names("targets")}
