@@ -143,7 +143,7 @@ def test_returns_beside_a_random_cook_are_those_recorded(layout):
     """Means of 200 games against 20; within four standard errors of their difference."""
     rows = json.loads((DATA / "teammate_returns.json").read_text())
     rows = [row for row in rows if row["layout"] == layout]
-    task = task_from_kitchen(LAYOUTS[layout], horizon=100)
+    task = task_from_kitchen(LAYOUTS[layout])
     height, width = task.tile.shape
     env = OvercookedV2(height=height, width=width, ingredients=4, horizon=100)
     names = [f"{row['family'].lower()}:{row['test_instance']}:as_released" for row in rows]

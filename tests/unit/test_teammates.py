@@ -29,7 +29,7 @@ GAMES, STEPS = 64, 40
 
 
 def kitchen(rows=ROWS, **settings):
-    task = task_from_kitchen(rows, height=5, width=9, max_recipes=10, horizon=STEPS)
+    task = task_from_kitchen(rows, height=5, width=9, max_recipes=10)
     return OvercookedV2(height=5, width=9, horizon=STEPS, **settings), task
 
 

@@ -143,7 +143,7 @@ def track(
     def sequence(seed: int, num_tasks: int, steps: int) -> TaskSequence:
         if num_tasks > len(layouts):
             raise ValueError(f"tasks is {num_tasks}; there are {len(layouts)} kitchens")
-        every = sequence_from_kitchens(kitchens[:num_tasks], layouts[:num_tasks], steps)
+        every = sequence_from_kitchens(kitchens, layouts, steps)
         tasks = [every[place] for place in range(num_tasks)]
         return TaskSequence.from_tasks(
             tasks, layouts[:num_tasks], steps, partners=by_task[:num_tasks]

@@ -55,8 +55,9 @@ class DarkRoom(Environment):
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
-        """[cells]: a one-hot."""
-        return (self.side**2,)
+        """[2 * side]: one-hots of the row and of the column, so that what is learned of some cells
+        holds for others."""
+        return (2 * self.side,)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -84,9 +85,9 @@ class DarkRoom(Environment):
         return state, self._now(state, task, chosen, reward)
 
     def _now(self, state: State, task: Room, action: Array, reward: Array) -> TimeStep:
-        here = state.cell[0] * self.side + state.cell[1]
+        here = jax.nn.one_hot(state.cell, self.side, dtype=jnp.uint8)
         view = View(
-            obs=jax.nn.one_hot(here, self.side**2, dtype=jnp.uint8)[None],
+            obs=here.reshape(1, -1),
             avail=jnp.ones((1, self.num_actions), bool),
             prev_action=action[None],
             prev_reward=reward[None],

@@ -41,7 +41,7 @@ class Rooms:
 
     def play(self, action: np.ndarray, label: np.ndarray) -> np.ndarray:
         """One timestep; what it earned [streams]."""
-        here = self.cell @ np.array([self.side, 1])
+        here = self.cell
         self.cell = np.clip(self.cell + self.moves[action], 0, self.side - 1)
         reward = (self.cell == self.goals).all(1).astype(np.float32)
         done = np.full(len(reward), (len(self.steps) + 1) % self.horizon == 0)
@@ -53,7 +53,7 @@ class Rooms:
         """A history per stream; tasks are goals."""
         fields = {name: np.stack([s[name] for s in self.steps], 1) for name in self.steps[0]}
         here = fields.pop("here")
-        obs = here[..., None] == np.arange(self.side**2)
+        obs = (here[..., None] == np.arange(self.side)).reshape(*here.shape[:2], -1)
         tasks = self.goals @ np.array([self.side, 1])
         return ArrayHistories.stacked({"obs": obs.astype(np.uint8), **fields}, tasks)
 
