@@ -13,7 +13,7 @@ import brigade
 from brigade.cli import main
 from brigade.core import View
 from brigade.core.histories import Windows
-from brigade.errors import MachineError, UserError
+from brigade.errors import UserError
 from brigade.histories import Batches
 from brigade.histories.files import (
     FileHistories,
@@ -210,8 +210,8 @@ def test_a_full_disk_leaves_what_was_complete(folder, monkeypatch):
     def full(*arguments, **named):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("h5py.Group.create_dataset", full)
-    with pytest.raises(MachineError, match="No space left on device"):
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserError, match="No space left on device"):
         write_shard(folder, "a", [(described("a"), fields(0))])
     assert (folder / "shards/a.h5").read_bytes() == before
     assert not list(folder.glob("shards/*.draft"))
@@ -350,6 +350,14 @@ OTHER = {**TASK, "task_id": "b", "teammate": "random", "benchmark": "overcooked/
         (({**TASK, "split": "dev"},), "split is 'dev'; use train or test"),
         (({**TASK, "seed": -1},), "'seed' is -1; it must be 0 or more"),
         ((TASK, TASK), "tasks 1 and 2 are both called 'a'"),
+        (
+            (TASK, {**TASK, "task_id": "b", "teammate": "static:as_released", "split": "test"}),
+            "b tests with the teammate static:as_released",
+        ),
+        (
+            (TASK, {**OTHER, "track": "layout", "split": "test"}),
+            "b tests with the layout cramped_room",
+        ),
         (({**TASK, "teammate": "p.safetensors:x"},), "p.safetensors, which does not exist"),
         ((TASK, {**TASK, "task_id": "b", "split": "test"}), "b tests with the teammate static"),
         (
@@ -376,6 +384,13 @@ def test_a_copy_of_a_teammates_file_is_recognised(tmp_path):
     ]
     with pytest.raises(UserError, match="the splits must not overlap"):
         read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
+    tasks[1]["teammate"] = "y.safetensors"
+    with pytest.raises(UserError, match="b names a file; add the policy, FILE:NAME"):
+        read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
+    (tmp_path / "y.safetensors").write_bytes(b"other policies")
+    tasks[1]["teammate"] = "y.safetensors:p"
+    with pytest.raises(UserError, match="a and b have teammates called p of two files"):
+        read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
     tasks[1]["teammate"] = "y.safetensors:q"
     found = read_manifest(manifest(tmp_path / "m.jsonl", *tasks))
     assert [task.teammate_family for task in found] == ["rl", "rl"]
@@ -395,7 +410,7 @@ def test_tasks_of_a_layout_are_seeds_of_a_run():
 
 def test_histories_of_a_manifest_are_made_once_and_made_again_if_damaged(tmp_path, capsys):
     """Two teammates in a kitchen; the folder continues, notices damage, and is shown."""
-    tasks = [{**OTHER, "task_id": "b"}, {**OTHER, "task_id": "c", "teammate": "static"}]
+    tasks = [{**OTHER, "task_id": "b", "teammate": "static"}, {**OTHER, "task_id": "c"}]
     path = manifest(tmp_path / "m.jsonl", *tasks)
     config = tmp_path / "ego.json"
     kept = {k: SETTINGS[k] for k in ("preset", "num_envs", "num_steps", "steps_per_task", "ppo")}
@@ -406,8 +421,8 @@ def test_histories_of_a_manifest_are_made_once_and_made_again_if_damaged(tmp_pat
     assert main(words) == 0
     index = read_index(tmp_path / "made")
     assert [(e.task_id, e.teammate_kind, e.layout) for e in index] == [
-        ("b", "random", "cramped_room")
-    ] * KEPT + [("c", "static", "cramped_room")] * KEPT
+        ("b", "static", "cramped_room")
+    ] * KEPT + [("c", "random", "cramped_room")] * KEPT
     before = FileHistories(tmp_path / "made").window(0, 0, 90)
     assert main(words) == 0
     shard = next((tmp_path / "made/runs").glob("*/histories/shards/*.h5"))
@@ -425,3 +440,62 @@ def test_histories_of_a_manifest_are_made_once_and_made_again_if_damaged(tmp_pat
     manifest(path, tasks[0], {**tasks[1], "seed": 3})
     assert main(words) == 2
     assert "was made with another task c" in capsys.readouterr().err
+
+
+# --- what strangers' files may hold ---
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda file: file["0/actions"].__setitem__(3, 6), "actions that are not from 0 to 5"),
+        (lambda file: file["0/rewards"].__setitem__(3, np.nan), "rewards that are not finite"),
+    ],
+)
+def test_values_that_no_history_has_are_refused(folder, change, message):
+    with h5py.File(folder / "shards/a.h5", "r+") as file:
+        change(file)
+    with pytest.raises(DamagedError, match=message):
+        FileHistories(folder).window(0, 0, 30)
+
+
+def test_an_array_that_promises_more_than_there_is_is_refused(tmp_path):
+    length = 2**36
+    with h5py.File(tmp_path / "dataset.h5", "w") as file:
+        for name in ("actions", "rewards", "dones"):
+            file.create_dataset(f"0/{name}", (length,), "i1", chunks=(1000,), compression="gzip")
+        file.create_dataset("0/obs", (length, 1), "u1", chunks=(1000, 1), compression="gzip")
+    line = {"history_id": 0, "task_id": "t", "env_idx": 0, "T": length, "obs_shape": [1]}
+    line |= {"action_dim": 6, "h5_group": "/0"}
+    (tmp_path / "index.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(DamagedError, match=r"promises 68\.7 GB and has 0 bytes"):
+        FileHistories(tmp_path).window(0, 0, 10)
+
+
+@pytest.mark.parametrize("group", [".", "..", "/0/../1", "a\0b", ""])
+def test_groups_with_strange_names_are_refused(folder, group):
+    lines = [json.loads(line) for line in (folder / "index.jsonl").read_text().splitlines()]
+    lines[0]["h5_group"] = group
+    (folder / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(DamagedError, match="is missing, or a link"):
+        FileHistories(folder).window(0, 0, 10)
+
+
+def test_observations_of_numbers_stay_what_they_are(tmp_path):
+    numbers = fields(3) | {"obs": np.random.default_rng(0).normal(size=(30, 2, 3))}
+    write_index(tmp_path, [write_shard(tmp_path, "a", [(described(), numbers)])])
+    seen = FileHistories(tmp_path).window(0, 5, 10)["obs"]
+    assert seen.dtype == np.float32
+    np.testing.assert_array_equal(seen, numbers["obs"][5:15].astype(np.float32))
+
+
+def test_a_context_beyond_its_sequences_is_refused(folder):
+    with pytest.raises(ValueError, match="use --num-steps 20 or more"):
+        Batches(FileHistories(folder), 12, 5, Windows(reach=20))
+
+
+def test_a_run_that_keeps_histories_is_not_made_longer(recorded):
+    before = (recorded / "config.json").read_bytes()
+    with pytest.raises(UserError, match="it cannot be made longer"):
+        resume(recorded, steps_per_task=1e4)
+    assert (recorded / "config.json").read_bytes() == before

@@ -105,6 +105,8 @@ class TrackSettings:
     the same noise in every episode."""
 
     def __post_init__(self) -> None:
+        if self.histories:  # a run is resumed from anywhere
+            object.__setattr__(self, "histories", str(Path(self.histories).resolve()))
         at_least("horizon", self.horizon, 1)
         within("instances", self.instances, 1, PUBLISHED)
         for name in self.layouts:

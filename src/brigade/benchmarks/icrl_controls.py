@@ -75,11 +75,11 @@ def dark_room(settings: RoomSettings | None = None) -> Benchmark:
         steps_per_task=128_000,
         num_seeds=1,
         num_envs=8,
-        num_steps=320,  # twice the context: what leaves it is part of training
+        num_steps=160,
         eval_every=1000,
         eval_episodes=1,
         learner="ad",
-        presets={"paper": {"eval_consecutive": 40, **with_context(160, starts="beginning")}},
+        presets={"paper": {"eval_consecutive": 40, **with_context(160)}},
         measures=MEASURES,
         histories=histories,
         settings=settings,
@@ -147,7 +147,6 @@ def levers(settings: LeverSettings | None = None) -> Benchmark:
     )
 
 
-def with_context(length: int, **training: Any) -> dict[str, Any]:
+def with_context(length: int) -> dict[str, Any]:
     """The settings of a small policy with a context of so many timesteps."""
-    network = {**SMALL["network"], "context": length}
-    return {"network": network, "training": {**SMALL["training"], **training}}
+    return {**SMALL, "network": {**SMALL["network"], "context": length}}

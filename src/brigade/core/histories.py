@@ -52,6 +52,8 @@ class Windows:
     """Fields without which it cannot learn."""
     starts: Literal["anywhere", "episodes", "beginning"] = "anywhere"
     """Where windows start: anywhere, where an episode begins, or where a history does."""
+    reach: int = 1
+    """How many timesteps the policy sees; sequences are at least as long."""
     query_first: bool = False
     """Each is an observation to act on, and after it a window of transitions of the same task."""
 
@@ -63,10 +65,11 @@ def steps_in_episodes(dones: np.ndarray) -> np.ndarray:
     return (number - np.maximum.accumulate(np.where(begins, number, 0))).astype(np.int32)
 
 
-def check_histories(histories: Histories, needs: tuple[str, ...], length: int) -> None:
-    """Refuse histories without a field that is needed, or that are shorter than a window."""
+def check_histories(histories: Histories, windows: Windows, length: int) -> None:
+    """Refuse histories without a field that is needed, or that are shorter than a window, and
+    windows that are shorter than a context."""
     at_least("histories", len(histories), 1)
-    for field in needs:
+    for field in windows.needs:
         if field not in histories.fields:
             raise ValueError(
                 f"these histories have no {field}; they have {', '.join(histories.fields)}"
@@ -76,4 +79,9 @@ def check_histories(histories: Histories, needs: tuple[str, ...], length: int) -
         raise ValueError(
             f"num_steps is {length}, and the longest history has {longest} timesteps; use "
             f"--num-steps {longest} or fewer"
+        )
+    if windows.reach > length:
+        raise ValueError(
+            f"the context is {windows.reach} and num_steps {length}; a policy learns to use no "
+            f"more than its sequences hold, use --num-steps {windows.reach} or more"
         )

@@ -47,7 +47,7 @@ class Batches:
     windows: Windows = field(default_factory=Windows)
 
     def __post_init__(self) -> None:
-        check_histories(self.histories, self.windows.needs, self.length)
+        check_histories(self.histories, self.windows, self.length)
 
     def sample(self, generator: np.random.Generator) -> dict[str, np.ndarray]:
         """A batch; all that is random is which histories, and from where in each."""

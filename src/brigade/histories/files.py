@@ -26,6 +26,7 @@ from brigade.core.histories import (
     ACTIONS,
     DONES,
     EXPERT_ACTIONS,
+    NO_LABEL,
     OBS,
     REWARDS,
     STEP,
@@ -33,8 +34,10 @@ from brigade.core.histories import (
     Histories,
     steps_in_episodes,
 )
-from brigade.errors import MachineError, UserError
+from brigade.errors import UserError
+from brigade.machine import memory, size
 from brigade.reading import (
+    MEMORY_SHARE,
     DamagedError,
     check_kind,
     counted,
@@ -60,6 +63,7 @@ OPTIONAL = (TEAMMATE_ACTIONS, EXPERT_ACTIONS)
 CHUNK = 500  # timesteps that are compressed together
 MOST_CHUNK_BYTES = 256_000_000  # of a chunk in somebody's file
 MAX_LINE = 100_000
+MOST_COMPRESSION = 1100  # gzip reaches 1,032
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,9 @@ class IndexEntry:
     h5_group: str = ""
     has_teammate_actions: bool = False
     has_expert_actions: bool = False
-    file: str = ""  # relative to the folder; the release's index does not say it
+    # What the release's index does not say:
+    file: str = ""  # relative to the folder
+    obs_dtype: str = ""  # of the observations
 
 
 @dataclass(frozen=True)
@@ -102,36 +108,51 @@ def write_shard(
     import h5py
 
     name = shard_name(task_id)
-    (folder / SHARDS).mkdir(parents=True, exist_ok=True)
     path = folder / SHARDS / f"{name}.h5"
-    draft = path.with_suffix(".h5.draft")
     entries = []
-    try:
-        with h5py.File(draft, "w") as file:
-            for number, (described, arrays) in enumerate(histories):
-                group = file.create_group(str(number))
-                for field, array in arrays.items():
-                    chunk = (min(CHUNK, len(array)), *array.shape[1:])
-                    group.create_dataset(
-                        field,
-                        data=np.asarray(array, TYPES[field]),
-                        chunks=chunk,
-                        compression="gzip",
-                        compression_opts=4,
-                        shuffle=True,
-                        fletcher32=True,
-                    )
-                place = {"h5_group": f"/{number}", "file": f"{SHARDS}/{name}.h5"}
-                entries.append(IndexEntry(**{**asdict(described), **place}))
-        flush(draft)
-        shard = Shard(task_id, sha256_of(draft), tuple(entries))
-        os.replace(draft, path)
-        write_text(path.with_suffix(".json"), json.dumps(asdict(shard)))
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror or first_line(error)}") from error
-    finally:
-        draft.unlink(missing_ok=True)
+    # In memory first: where the disk is full, the HDF5 library crashes the process.
+    with h5py.File(name, "w", driver="core", backing_store=False) as file:
+        for number, (described, arrays) in enumerate(histories):
+            group = file.create_group(str(number))
+            for field, array in arrays.items():
+                chunk = (min(CHUNK, len(array)), *array.shape[1:])
+                group.create_dataset(
+                    field,
+                    data=np.asarray(array, kept_type(field, array.dtype)),
+                    chunks=chunk,
+                    compression="gzip",
+                    compression_opts=4,
+                    shuffle=True,
+                    fletcher32=True,
+                )
+            kind = str(kept_type(OBS, arrays[OBS].dtype))
+            place = {"h5_group": f"/{number}", "file": f"{SHARDS}/{name}.h5", "obs_dtype": kind}
+            entries.append(IndexEntry(**{**asdict(described), **place}))
+        file.flush()
+        content = file.id.get_file_image()
+    shard = Shard(task_id, hashlib.sha256(content).hexdigest(), tuple(entries))
+    with no_disk_error(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
+        write_file(path.with_suffix(".json"), json.dumps(asdict(shard)).encode())
     return shard
+
+
+def kept_type(field: str, given: Any) -> Any:
+    """The type of a field on disk; observations that are no small whole numbers are float32."""
+    small = field != OBS or np.can_cast(given, TYPES[OBS])
+    return np.dtype(TYPES[field] if small else np.float32)
+
+
+@contextlib.contextmanager
+def no_disk_error(path: Path) -> Iterator[None]:
+    """Errors of the disk in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror or first_line(error)}; what was complete is kept"
+        ) from error
 
 
 def shard_name(task_id: str) -> str:
@@ -169,22 +190,23 @@ def write_index(folder: Path, shards: Iterable[Shard]) -> list[IndexEntry]:
     entries = [
         IndexEntry(**{**asdict(each), "history_id": number}) for number, each in enumerate(entries)
     ]
-    write_text(folder / INDEX, "".join(json.dumps(asdict(each)) + "\n" for each in entries))
+    lines = "".join(json.dumps(asdict(each)) + "\n" for each in entries)
+    with no_disk_error(folder / INDEX):
+        write_file(folder / INDEX, lines.encode())
     return entries
 
 
-def write_text(path: Path, content: str) -> None:
-    """Write a file as a whole."""
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file as a whole, to the disk itself."""
     draft = path.with_name(path.name + ".draft")
-    draft.write_text(content, encoding="utf-8")
-    flush(draft)
-    os.replace(draft, path)
-
-
-def flush(path: Path) -> None:
-    """Have a file written to the disk itself."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def sha256_of(path: Path) -> str:
@@ -316,6 +338,11 @@ class FileHistories(Histories):
 
     def _read(self, history: int, field: str, start: int, stop: int) -> np.ndarray:
         from_file = self._dataset(history, field)
+        asked = (stop - start) * from_file.dtype.itemsize * int(np.prod(from_file.shape[1:]))
+        if asked > memory() // MEMORY_SHARE:
+            raise DamagedError(
+                f"{from_file.file.filename}: {from_file.name} would fill {size(asked)} of memory"
+            )
         try:
             values = from_file[start:stop]
         except OSError as error:
@@ -323,13 +350,25 @@ class FileHistories(Histories):
                 f"{from_file.file.filename} is damaged at {from_file.name}; "
                 "`brigade histories make` writes it again"
             ) from error
+        entry = self.entries[history]
+        if field == OBS and entry.obs_dtype == "float32":
+            return np.asarray(values, np.float32)
         as_kept: np.ndarray = values.astype(TYPES[field])
-        if field == OBS and values.dtype.kind == "f" and not np.array_equal(as_kept, values):
-            raise DamagedError(
-                f"{from_file.file.filename}: {from_file.name} has values that are no whole numbers "
-                "from 0 to 255"
-            )
+        if problem := strange(field, values, as_kept, entry.action_dim):
+            raise DamagedError(f"{from_file.file.filename}: {from_file.name} has {problem}")
         return as_kept
+
+
+def strange(field: str, values: np.ndarray, as_kept: np.ndarray, num_actions: int) -> str:
+    """What no history has; empty if nothing is."""
+    if field == OBS and not np.array_equal(as_kept, values):
+        return "values that are no whole numbers from 0 to 255"
+    if field == REWARDS and not np.isfinite(values).all():
+        return "rewards that are not finite"
+    least = NO_LABEL if field == EXPERT_ACTIONS else 0
+    if field.endswith("actions") and not ((values >= least) & (values < num_actions)).all():
+        return f"actions that are not from {least} to {num_actions - 1}"
+    return ""
 
 
 def opened(path: Path) -> Any:
@@ -352,7 +391,8 @@ def dataset(file: Any, described: IndexEntry, field: str) -> Any:
     where = f"{file.filename}: {described.h5_group}/{field}"
     node = file
     for part in [*described.h5_group.strip("/").split("/"), field]:
-        link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
+        plain = part not in ("", ".", "..") and "\0" not in part and isinstance(node, h5py.Group)
+        link = node.get(part, getlink=True) if plain else None
         if type(link) is not h5py.HardLink:
             raise DamagedError(f"{where} is missing, or a link")
         node = node[part]
@@ -366,6 +406,9 @@ def dataset(file: Any, described: IndexEntry, field: str) -> Any:
         raise DamagedError(
             f"{where} has chunks of {chunk:,} bytes; they may have {MOST_CHUNK_BYTES:,}"
         )
+    promised, stored = int(node.nbytes), int(node.id.get_storage_size())
+    if promised > MOST_COMPRESSION * (stored + 1000):
+        raise DamagedError(f"{where} promises {size(promised)} and has {size(stored)}")
     return node
 
 

@@ -109,13 +109,27 @@ def check_manifest(tasks: Sequence[ManifestTask], path: Path) -> None:
             raise UserError(f"{path}: {task.task_id} needs {task.file}, which does not exist")
     hashes = {file: sha256_of(file) for file in {task.file for task in tasks if task.file}}
     check_disjoint(tasks, "teammate", [identity(task, hashes) for task in tasks], path)
-    of_layouts = [task for task in tasks if task.track == "layout"]
-    check_disjoint(of_layouts, "layout", [task.layout for task in of_layouts], path)
+    if any(task.track == "layout" for task in tasks):
+        check_disjoint(tasks, "layout", [task.layout for task in tasks], path)
+    members: dict[str, ManifestTask] = {}
+    for task in tasks:
+        name = task.teammate[len(task.file) + 1 :]
+        twin = members.setdefault(name, task) if task.file else task
+        if task.file and not name:
+            raise UserError(f"{path}: {task.task_id} names a file; add the policy, FILE:NAME")
+        if twin.file != task.file:
+            raise UserError(
+                f"{path}: {twin.task_id} and {task.task_id} have teammates called {name} of two "
+                "files; export them with different names"
+            )
 
 
 def identity(task: ManifestTask, hashes: dict[str, str]) -> str:
-    """The same for teammates that play alike: a file is known by its content."""
-    return task.teammate.replace(task.file, hashes[task.file]) if task.file else task.teammate
+    """The same for teammates that play alike: a file is known by its content, and the same
+    heuristic is not another teammate as released."""
+    if task.file:
+        return task.teammate.replace(task.file, hashes[task.file])
+    return task.teammate.removesuffix(":as_released")
 
 
 def sha256_of(file: str) -> str:
@@ -151,7 +165,8 @@ class Batch:
     @property
     def name(self) -> str:
         """What it is called in progress and as a folder."""
-        return f"{self.layout}-{self.seed}"
+        words = f"{self.benchmark}-{self.layout}-{self.seed}"
+        return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in words)
 
 
 def batches(tasks: Iterable[ManifestTask], most: int) -> list[Batch]:

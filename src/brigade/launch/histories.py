@@ -17,8 +17,8 @@ from brigade.histories.files import (
     Shard,
     finished_shard,
     read_index,
+    write_file,
     write_index,
-    write_text,
 )
 from brigade.histories.manifest import Batch, ManifestTask, batches, read_manifest
 from brigade.launch.job import Workers
@@ -28,7 +28,7 @@ from brigade.runs.config import Experiment, from_dict, merged
 from brigade.runs.histories import FOLDER
 
 MANIFEST, RUNS = "manifest.jsonl", "runs"
-KEPT = 16  # histories of every teammate, unless the settings say otherwise
+SHARE = 8  # one in so many environments is kept, unless the settings say otherwise
 
 
 def make_histories(
@@ -56,7 +56,8 @@ def make_histories(
     stage = Runs("histories", runs)
     stage.check()
     out.mkdir(parents=True, exist_ok=True)
-    write_text(out / MANIFEST, "".join(json.dumps(asdict(task)) + "\n" for task in tasks))
+    lines = "".join(json.dumps(asdict(task)) + "\n" for task in tasks)
+    write_file(out / MANIFEST, lines.encode())
     for run in runs:
         set_damaged_aside(run.path, quiet)
     stage.do(How(out, workers, quiet))
@@ -92,8 +93,14 @@ def experiment_of(batch: Batch, settings: Mapping[str, Any], words: Sequence[str
         "seats": ["0"],
         "seed": batch.seed,
         "seeds": len(batch.tasks),
+        "tasks": 1,
     }
-    return from_dict(merged(merged({"histories": KEPT}, settings), given), words)
+    experiment = from_dict(merged(settings, given), words)
+    config = experiment.config
+    if config.tasks != 1:
+        raise UserError(f"tasks is {config.tasks}; egos learn in one kitchen, remove --tasks")
+    kept = config.histories or max(1, config.num_envs // SHARE)
+    return replace(experiment, config=replace(config, histories=kept))
 
 
 def name_of(task: ManifestTask) -> str:

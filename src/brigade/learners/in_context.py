@@ -305,7 +305,8 @@ class AD(LearnerSettings):
     def windows(self) -> Windows:
         """Windows of one history each, with the fields that it cannot do without."""
         others = (TEAMMATE_ACTIONS,) if self.network.teammate_actions else ()
-        return Windows((self.labels, *others), self.training.starts, self.query_first)
+        reach = 1 if self.network.blank or self.query_first else self.network.context
+        return Windows((self.labels, *others), self.training.starts, reach, self.query_first)
 
     def build(
         self,

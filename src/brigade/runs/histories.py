@@ -29,6 +29,7 @@ from brigade.core.histories import (
 )
 from brigade.errors import UserError
 from brigade.histories.files import (
+    SHARDS,
     IndexEntry,
     best_streams,
     episode_returns,
@@ -42,7 +43,7 @@ from brigade.runs.config import Experiment
 from brigade.runs.export import as_loaded
 from brigade.runs.folder import write_atomically
 from brigade.train import Position, Progress
-from brigade.train.recording import FIRST, VALID
+from brigade.train.recording import AVAIL, FIRST, VALID
 
 FOLDER = "histories"
 
@@ -60,6 +61,11 @@ class HistoryWriter:
         for path in self.rollouts.glob("*/*.npz"):
             if place_of(path) > done:
                 path.unlink()
+        ended = done[0] + (done[1] == self.experiment.config.updates_per_task)
+        for task in range(max(0, ended), self.experiment.config.total_tasks):
+            for row in range(len(self.parts.seeds)):
+                for path in (self.folder / SHARDS).glob(f"{self.task_id(row, task)}.*"):
+                    path.unlink()
         if position and position.update == self.experiment.config.updates_per_task:
             self.finish(position)  # unless it was finished before the run stopped
 
@@ -129,7 +135,7 @@ class HistoryWriter:
             for n, each in enumerate(streams)
         ]
         chosen = best_streams(returns, config.histories)
-        rest = joined(paths, (OBS, ACTIONS, TEAMMATE_ACTIONS), chosen)
+        rest = joined(paths, (OBS, ACTIONS, TEAMMATE_ACTIONS, AVAIL), chosen)
         histories = [
             {name: x[streams[n].places, place] for name, x in rest.items()}
             | {REWARDS: timeline[REWARDS][streams[n].places, n], DONES: streams[n].dones}
@@ -138,11 +144,12 @@ class HistoryWriter:
         run = as_loaded(self.folder.parent, self.experiment, self.parts, position)
         task = position.task % len(self.parts.sequences[0])
         params = run.acting_params(row, task)
-        policy, actions = self.parts.learner.policy, self.parts.benchmark.env.num_actions
+        policy = self.parts.learner.policy
         task_id = self.parts.sequences[row].tasks.id[task]
-        labels = expert_actions(policy, params, histories, actions, task_id)
+        labels = expert_actions(policy, params, histories, task_id)
         for each, wanted in zip(histories, labels, strict=True):
             each[EXPERT_ACTIONS] = wanted
+            del each[AVAIL]
         return [
             (self.described(row, task, n, each), each)
             for n, each in zip(chosen, histories, strict=True)
@@ -232,7 +239,6 @@ def expert_actions(
     policy: Policy,
     params: Any,
     histories: list[dict[str, np.ndarray]],
-    num_actions: int,
     task_id: Array,
 ) -> list[np.ndarray]:
     """What a policy would do greedily at every timestep of histories, with the memory that it has
@@ -247,25 +253,23 @@ def expert_actions(
             rows[: len(each[name]), row] = each[name]
         return jnp.asarray(rows)
 
-    fields = (aligned(OBS), aligned(ACTIONS), aligned(REWARDS), aligned(DONES))
-    labels = np.asarray(_labels(policy, num_actions, params, fields, task_id))
+    fields = tuple(map(aligned, (OBS, ACTIONS, REWARDS, DONES, AVAIL)))
+    labels = np.asarray(_labels(policy, params, fields, task_id))
     return [labels[:length, n] for n, length in enumerate(lengths)]
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _labels(
-    policy: Policy, num_actions: int, params: Any, fields: tuple[Array, ...], task_id: Array
-) -> Array:
-    _, action, reward, _ = fields
+@partial(jax.jit, static_argnums=0)
+def _labels(policy: Policy, params: Any, fields: tuple[Array, ...], task_id: Array) -> Array:
+    _, action, reward, _, _ = fields
     batch = action.shape[1:]
     key = jax.random.key(0)  # greedy actions need none
 
     def step(loop: Any, now: tuple[Array, ...]) -> Any:
         carry, before_action, before_reward, first = loop
-        seen, action, reward, done = now
+        seen, action, reward, done, avail = now
         view = View(
             obs=seen,
-            avail=jnp.ones((*batch, num_actions), bool),
+            avail=avail,
             prev_action=jnp.where(first, -1, before_action),
             prev_reward=jnp.where(first, 0.0, before_reward),
             first=first,

@@ -146,6 +146,8 @@ def resume(
     before, lengths = experiment, (tasks, steps_per_task, repetitions)
     experiment = longer(experiment, dict(zip(LENGTHS, lengths, strict=True)))
     changes = changed_lengths(before.config, experiment.config)
+    if changes and before.config.histories:
+        raise UserError(f"{path} keeps histories of whole tasks, so it cannot be made longer")
     folder.lock()
     folder.remove_drafts()
     parts = assemble(experiment)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from brigade.core import Array, Trajectory
 from brigade.core.histories import ACTIONS, DONES, OBS, REWARDS, TEAMMATE_ACTIONS
 
-FIRST, VALID = "first", "valid"
+FIRST, VALID, AVAIL = "first", "valid", "avail"
 ROLLOUT = "rollout"  # its place among the metrics of an update
 
 
@@ -29,6 +29,7 @@ class Recording:
             DONES: traj.terminated | traj.truncated,
             FIRST: traj.view.first[:, :, 0],
             VALID: traj.valid,
+            AVAIL: traj.view.avail[:, :, 0],
         }
         joint = traj.extras["joint_action"][:, :, 0]
         if joint.shape[-1] > 1:
