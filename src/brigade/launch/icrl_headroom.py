@@ -75,9 +75,15 @@ class Headroom(Target):
     scales: ClassVar[Sequence[str]] = tuple(SCALES)
 
     def add_flags(self, parser: argparse.ArgumentParser) -> None:
-        """--layouts, --horizon, --as-released."""
+        """--layouts, --horizon, --instances, --episodes, --as-released."""
         parser.add_argument("--layouts", nargs="+", metavar="NAME", help="kitchens (default: all)")
         parser.add_argument("--horizon", type=int, help="length of an episode (default: 100)")
+        parser.add_argument(
+            "--instances", type=int, metavar="N", help="teammates of each family (default: 5)"
+        )
+        parser.add_argument(
+            "--episodes", type=int, metavar="N", help="episodes of an ego beside a teammate"
+        )
         parser.add_argument(
             "--as-released", action="store_true", help="teammates as in the public release"
         )
@@ -175,10 +181,8 @@ def conclude(request: Request, scale: Scale, settings: TrackSettings, runs: Sequ
         best = of_best_responses(run).mean(-1)
         for name, *means in zip(settings.names(layout), random, static, best, strict=True):
             room = headroom(means[2], means[0])
-            texts = [f"{mean:.1f}" for mean in (*means, room)]
-            rows.append(
-                [layout, name, *map(Cell, texts[:3]), Cell(texts[3] + MARK * (room < LEAST))]
-            )
+            marked = f"{room:.1f}{MARK if room < LEAST else ''}"
+            rows.append([layout, name, *(Cell(f"{mean:.1f}") for mean in means), Cell(marked)])
             numbers = dict(zip(KEYS, (float(x) for x in (*means, room)), strict=True))
             values.append({"layout": layout, "teammate": name, **numbers})
     table = Table(
