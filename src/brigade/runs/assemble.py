@@ -113,14 +113,7 @@ def assemble_with(
         tables = tables_for(config.num_envs, lineup.pairings)
     every = learner.carry_every(config.num_steps)
     games = games_of_tasks(sequences)
-    sources: tuple[Source, ...]
-    if experiment.learner.windows is not None:
-        recorded = recorded_source(experiment, benchmark, experiment.learner.windows)
-        sources = (recorded,) * max(1, len(benchmark.games))
-    else:
-        sources = tuple(
-            source_of(game, players, config, tables, every) for game in benchmark.games or (env,)
-        )
+    sources = sources_of(experiment, benchmark, players, tables, every)
     tests = benchmark.test_games or benchmark.games or (env,)
     greedy = config.greedy or learner.evaluates_greedily
     evaluator = Evaluator(
@@ -168,6 +161,18 @@ def games_of_tasks(sequences: Sequence[TaskSequence]) -> tuple[int, ...]:
     if any(sequence.games != first for sequence in sequences):
         raise ValueError("every seed must train on the games of a stream in the same order")
     return first
+
+
+def sources_of(
+    experiment: Experiment, benchmark: Benchmark, players: Players, tables: int, carry_every: int
+) -> tuple[Source, ...]:
+    """Where the rollouts of every game come from."""
+    games = benchmark.games or (benchmark.env,)
+    windows = experiment.learner.windows
+    if windows is not None:
+        return (recorded_source(experiment, benchmark, windows),) * len(games)
+    config = experiment.config
+    return tuple(source_of(game, players, config, tables, carry_every) for game in games)
 
 
 def source_of(
