@@ -103,8 +103,8 @@ def walks_and_experts(
     """Contexts in dark rooms, and what an expert does after them.
 
     In the first episodes of a stream, of a number sampled from 0 to `episodes` - 1, somebody walks:
-    at random, or straight to a cell sampled per episode. In the others the expert plays. Its second
-    episode and those after it have no labels: the first would give the goal away.
+    at random, or straight to a cell sampled per episode. In the others the expert plays, and its
+    first episode has labels: those after it would copy it, and walkers' own steps say nothing.
     """
     rooms = Rooms(np.repeat(goals, streams, axis=0), moves, side, horizon)
     number = len(rooms.streams)
@@ -118,7 +118,7 @@ def walks_and_experts(
             to_goal = towards(rooms.cell, rooms.goals, generator)
             at_random = generator.integers(0, len(moves), size=number)
             walk = np.where(directed, towards(rooms.cell, target, generator), at_random)
-            label = np.where(episode <= walked, to_goal, NO_LABEL)
+            label = np.where(episode == walked, to_goal, NO_LABEL)
             rooms.play(np.where(expert, to_goal, walk).astype(np.int32), label)
     return rooms.histories()
 
