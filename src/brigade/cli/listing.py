@@ -34,6 +34,8 @@ def print_list(kinds: Sequence[str] = KINDS) -> None:
         found = {name: describe(entry) for name, entry in sorted(entries(kind).items())}
         if found:
             print(f"{kind}:")
+        elif len(kinds) == 1:
+            print(f"no other package has {kind}; `brigade reproduce` lists those of Brigade")
         for name, description in found.items():
             print(entry_line(name, description, name_width(found), width))
 

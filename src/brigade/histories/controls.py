@@ -13,6 +13,7 @@ from brigade.histories.arrays import ArrayHistories
 Generator = np.random.Generator
 VERTICAL, HORIZONTAL = (0, 1), (2, 3)  # actions that lower and raise the row, and the column
 STAY = 4
+LUCKY = 0.3  # how often somebody who walks straight walks to the goal
 
 
 def towards(cell: np.ndarray, target: np.ndarray, generator: Generator) -> np.ndarray:
@@ -103,8 +104,9 @@ def walks_and_experts(
     """Contexts in dark rooms, and what an expert does after them.
 
     In the first episodes of a stream, of a number sampled from 0 to `episodes` - 1, somebody walks:
-    at random, or straight to a cell sampled per episode. In the others the expert plays, and its
-    first episode has labels: those after it would copy it, and walkers' own steps say nothing.
+    at random, or straight to a cell sampled per episode, which is the goal now and then: contexts
+    must show it, too. In the others the expert plays, and its first episode has labels: those
+    after it would copy it, and walkers' own steps say nothing.
     """
     rooms = Rooms(np.repeat(goals, streams, axis=0), moves, side, horizon)
     number = len(rooms.streams)
@@ -112,6 +114,8 @@ def walks_and_experts(
     for episode in range(episodes):
         rooms.begin()
         target = generator.integers(0, side, size=(number, 2))
+        lucky = generator.random(number) < LUCKY
+        target = np.where(lucky[:, None], rooms.goals, target)
         directed = generator.random(number) < 0.5
         expert = episode >= walked
         for _ in range(horizon):
