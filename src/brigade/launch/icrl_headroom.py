@@ -202,4 +202,4 @@ def conclude(request: Request, scale: Scale, settings: TrackSettings, runs: Sequ
     return path
 
 
-HEADROOM = Headroom("icrl4aht/headroom", shows="what there is to gain beside each test teammate")
+HEADROOM = Headroom("icrl4aht/headroom", shows="what adapting can gain")
