@@ -29,7 +29,7 @@ class RoomSettings:
 
     goals: int = 60
     """Goals of the histories; evaluations have the others."""
-    streams: int = 16
+    streams: int = 64
     """Histories per goal."""
     episodes: int = 16
     """Episodes of a history of somebody who learns."""
@@ -72,7 +72,7 @@ def dark_room(settings: RoomSettings | None = None) -> Benchmark:
         env=env,
         sequence=sequence,
         num_tasks=len(held_out),
-        steps_per_task=64_000,
+        steps_per_task=128_000,
         num_seeds=1,
         num_envs=16,
         num_steps=160,
