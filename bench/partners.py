@@ -26,7 +26,7 @@ from brigade.train import DeviceSource, Players
 
 
 @dataclass(frozen=True)
-class OneByOne:
+class OneByOne(Policy):
     """All partners as one policy that calls each for its own block of environments."""
 
     policy: Policy
