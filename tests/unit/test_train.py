@@ -212,9 +212,20 @@ def finish(trainer, sequences, evaluator, seeds, updates=2, eval_every=1):
     return position.state, position.record.arrays()
 
 
+@dataclass(frozen=True)
+class Traced(Overcooked):
+    """Counts how often its step is traced."""
+
+    count: ClassVar[list[int]] = []
+
+    def step(self, key, state, action, task):
+        self.count.append(1)
+        return super().step(key, state, action, task)
+
+
 @pytest.mark.parametrize("num_tasks", [3, 12])
 def test_any_number_of_tasks_is_traced_once(num_tasks):
-    env = Overcooked(height=7, width=7, horizon=4)
+    env = Traced(height=7, width=7, horizon=4)
     grids = generate_sequence("1", num_tasks, 0)
     sequence = sequence_from_grids(
         grids, [str(n) for n in range(num_tasks)], steps=1, height=7, width=7
@@ -223,11 +234,13 @@ def test_any_number_of_tasks_is_traced_once(num_tasks):
     tasks = stack_sequences([sequence])
     state = trainer.init([0], tasks)
     state, _ = trainer.step(trainer.begin_task(state, tasks, 0), tasks, 0)
+    Traced.count.clear()
     compiled = programs.step._cache_size()
     for task in range(num_tasks):
         state = trainer.begin_task(state, tasks, task)
         for _ in range(2):  # a step after a step is no other program than one after a reset
             state, _ = trainer.step(state, tasks, task)
+    assert Traced.count == []
     assert programs.step._cache_size() == compiled
 
 

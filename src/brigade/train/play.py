@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -78,14 +77,12 @@ def restart(games: Games, over: Array, env_state: Any, step: TimeStep) -> Games:
     return games.replace(env_state=env_state, step=step)
 
 
-@partial(jax.jit, static_argnums=(0, 3), inline=True)
 def reset_all(env: Environment, key: Key, task: Any, num_envs: int) -> tuple[Any, TimeStep]:
     """Start `num_envs` episodes of one task, each from its own key."""
     keys = jax.random.split(key, num_envs)
     return jax.vmap(env.reset, in_axes=(0, None))(keys, task)
 
 
-@partial(jax.jit, static_argnums=0, inline=True)
 def step_all(
     env: Environment, key: Key, env_state: Any, action: Array, task: Any
 ) -> tuple[Any, TimeStep]:
