@@ -236,6 +236,7 @@ def more_evaluations(
                     trainer,
                     learner=clone,
                     method=plain,
+                    recording=None,
                     source=trainer.source.for_clones(),
                     sources=tuple(source.for_clones() for source in trainer.sources),
                 ),
