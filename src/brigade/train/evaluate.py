@@ -168,10 +168,8 @@ class Evaluator:
             return (after, tally, ended), None
 
         keys = jax.random.split(key, self.env.horizon)
-        end: tuple[Games, Tally, LastStep | None] = jax.lax.scan(step, (state, start, last), keys)[
-            0
-        ]
-        return end
+        (state, tally, last), _ = jax.lax.scan(step, (state, start, last), keys)
+        return state, tally, last
 
     def _consecutive_episodes(self, seated: Seated, state: Games, task: Any, key: Key) -> Tally:
         """Leaves [num_envs, consecutive, ...]."""
@@ -206,10 +204,7 @@ class Evaluator:
                 {} if seen.others is None else {"others": seen.others}
             )
 
-        def pick(old: Array, now: Array) -> Array:
-            return jnp.where(kept.reshape(kept.shape + (1,) * (old.ndim - 2)), old, now)
-
-        return seen.replace(**jax.tree.map(pick, shown(before), shown(view)))
+        return seen.replace(**choose(kept, shown(before), shown(view)))
 
     def own_seats(self, seated: Seated, num_envs: int) -> Array:
         """[num_envs, seats] bool: the learner's seats."""
